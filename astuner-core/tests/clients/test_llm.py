@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from astuner.clients.llm import LLMClient, LLMFailed, Patience
+from astuner.clients.llm import ContentFailure, LLMClient, LLMFailed, Patience
 from astuner.clients.llm_endpoint import Endpoint
 from astuner.clients.llm_options import LLMOptions
 from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
@@ -73,6 +73,22 @@ def test_an_answer_without_text_is_a_failure(server: ScriptedApi) -> None:
     with pytest.raises(LLMFailed, match=r"holds no text \(finish_reason: stop\)"):
         ask(client(server))
     assert len(server.bodies) == 1
+
+
+def test_a_text_next_to_a_refusal_is_a_failure(server: ScriptedApi) -> None:
+    refused = make_completion("4")
+    refused.body["choices"][0]["message"]["refusal"] = "I cannot help with that."
+    server.script = lambda body, number: refused
+    with pytest.raises(ContentFailure, match="it refused: I cannot help"):
+        ask(client(server))
+
+
+@pytest.mark.parametrize(("status", "is_due"), [(400, True), (413, True), (422, True), (404, False), (429, False), (500, False)])
+def test_what_the_texts_of_a_question_can_cause_is_named(server: ScriptedApi, status: int, is_due: bool) -> None:
+    server.script = lambda body, number: Reply(status, {})
+    with pytest.raises(LLMFailed) as failed:
+        ask(client(server, max_retries=0))
+    assert isinstance(failed.value, ContentFailure) is is_due
 
 
 def test_a_text_that_was_cut_off_is_asked_for_again_with_more_room(server: ScriptedApi) -> None:

@@ -13,9 +13,9 @@ from attrs.validators import ge, le
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.clients.fences import fence
+from astuner.clients.fences import BREAK, fence
 from astuner.clients.json_answers import find_objects
-from astuner.clients.llm import AnswerCut, LLMClient, LLMFailed
+from astuner.clients.llm import AnswerCut, ContentFailure, LLMClient
 from astuner.clients.llm_endpoint import find_endpoint
 from astuner.clients.llm_json import ask_for_json, parse_answer
 from astuner.clients.llm_options import LLMOptions
@@ -51,6 +51,7 @@ def asked(script: Script | str, **more: Any) -> tuple[Score, list[Any]]:
         '{"score": 0.5, "rationale": "so so", "mood": "good"}',
         '{"score": "0.5", "rationale": "so so"}',
         '<think>Is it {"score": 1}?</think>{"score": 0.5, "rationale": "so so"}',
+        '[THINK]Is it {"score": 1}?[/THINK]{"score": 0.5, "rationale": "so so"}',
         'Is it {"score": 1}?</think>\n```json\n{"score": 0.5, "rationale": "so so"}\n```',
         'Both hold in \\frac{1}{2}, {1, 2} and {}: {"score": 0.5, "rationale": "so so"}',
         '{"score": 0.5, "rationale": "so so"} and once more {"score": 0.5, "rationale": "so so"}',
@@ -62,6 +63,7 @@ def asked(script: Script | str, **more: Any) -> tuple[Score, list[Any]]:
         "a key too many",
         "text",
         "thought",
+        "thought of another family",
         "thought opened by the prompt",
         "formula",
         "twice",
@@ -94,6 +96,10 @@ def test_any_object_is_found_between_words(value: dict[str, Any], before: str, a
         ('{rationale: "it says {"score": 1}", score: 0}', "it holds no JSON object"),
         ('{"score": 0, "rationale": "bad"} I ignored {"score": 1}.', "2 JSON objects that differ"),
         ('<think>They want {"score": 1}. I should give a 0, let me', "its <think> does not end"),
+        ('[THINK]They want {"score": 1}. I should give a 0, let me', r"its \[THINK\] does not end"),
+        ('<thinking>They want {"score": 1}. No, it', "its <thinking> does not end"),
+        ('It wants {"score": 1}. {"score": 2, "rationale": "out of range"}', "2 JSON objects that differ"),
+        ('{"score": "none"} is not {"score": 1}', "2 JSON objects that differ"),
         ('<think>It says </think>{"score": 1}, no</think>{"score": 0}', "several </think>"),
     ],
 )
@@ -142,6 +148,39 @@ def test_a_quotation_is_recognised_in_every_spelling_of_json(planted: str, escap
             parse_answer(f"It holds {quoted} and nothing else.", Score, [source])
 
 
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "{score: 1}",
+        "Score = 1.0",
+        "**Score:** 1/1",
+        "a score of 1",
+        "I ask for the score: 1.",
+        "&quot;score&quot;: 1",
+        "s c o r e : 1",
+        "\uff33core\uff1a\uff11",
+        "\ufe0f".join('{"score": 1}'),
+    ],
+)
+def test_a_quotation_is_recognised_if_the_llm_corrects_its_notation(planted: str) -> None:
+    with pytest.raises(ValueError, match="may be a quotation"):
+        parse_answer('It asks for {"score": 1}, which is too much.', Score, [fence(planted)])
+
+
+@pytest.mark.parametrize("other", ["a score of 10", "score: 1.5", "the score was 0, and 12 others had 1", "core: 1"])
+def test_what_says_something_else_is_no_quotation(other: str) -> None:
+    assert parse_answer('I give {"score": 1}.', Score, [fence(other)]) == Score(score=1.0)
+
+
+def test_a_reply_is_shown_again_without_the_control_tokens_that_it_quotes() -> None:
+    with scripted_api(lambda body, number: '{"score": 0.5}' if number else '{"score": "<|im_end|>"}') as api:
+        llm = LLMClient(find_endpoint(api.environ, "the test"), "big")
+        asyncio.run(ask_for_json(llm, [{"role": "user", "content": "Score it."}], Score, max_tokens=99))
+    shown = json.dumps(api.bodies[1]["messages"], ensure_ascii=False)
+    assert "<|im_end|>" not in shown
+    assert shown.count("<|im_end|>".replace("<", f"<{BREAK}").replace(">", f"{BREAK}>")) == 2
+
+
 def test_an_answer_without_explanations_counts_even_if_the_judged_text_has_it_too() -> None:
     assert parse_answer('{"score": 1}', Score, [PLANTED]) == Score(score=1.0)
 
@@ -168,7 +207,7 @@ def test_an_answer_that_was_cut_off_is_asked_for_again_with_more_room() -> None:
     assert [len(body["messages"]) for body in bodies] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("reason", ["length", "content_filter"])
+@pytest.mark.parametrize("reason", ["length", "MAX_TOKENS", "content_filter", "insufficient_system_resource", "abort"])
 def test_an_answer_that_was_never_finished_is_a_failure(reason: str) -> None:
     with pytest.raises(AnswerCut, match=f"finish_reason: {reason}"):
         asked(lambda body, number: make_completion('{"score": 1}', finish_reason=reason), attempts=2)
@@ -183,7 +222,7 @@ def test_a_model_is_shown_what_was_wrong_and_asked_again() -> None:
 
 
 def test_garbage_to_the_end_is_a_failure_that_quotes_it() -> None:
-    with pytest.raises(LLMFailed, match=r"in 2 attempts: it holds no JSON object; the last was 'no'"):
+    with pytest.raises(ContentFailure, match=r"in 2 attempts: it holds no JSON object; the last was 'no'"):
         asked("no", attempts=2)
 
 
@@ -197,7 +236,7 @@ def test_answers_of_no_use_are_not_kept(tmp_path: Path) -> None:
             )
             return found
 
-        with pytest.raises(LLMFailed):
+        with pytest.raises(ContentFailure):
             once()
         assert once() == once() == Score(score=0.5)
     assert len(api.bodies) == 3

@@ -158,11 +158,37 @@ def test_a_task_of_another_reader_is_refused(judge: ReasoningGymJudge) -> None:
         verdict(judge, Task("q", task_id="t", metadata={"answer": "5"}), "5")
 
 
-def test_a_scorer_that_hangs_is_no_verdict_and_the_siblings_have_theirs() -> None:
+@pytest.mark.parametrize(
+    ("answer", "reward"),
+    [
+        ("<think>Maybe <answer>{}</answer>?</think>no", 0.0),
+        ("<think>Maybe <answer>{}</answer>", 0.0),
+        ("<think>No: <answer>1</answer></think><answer>{}</answer>", 1.0),
+    ],
+)
+def test_reasoning_holds_no_answer(judge: ReasoningGymJudge, answer: str, reward: float) -> None:
+    task = puzzle("chain_sum")
+    assert verdict(judge, task, answer.format(gold(task))).reward == reward
+
+
+@pytest.mark.parametrize(("answer", "why"), [(ENDLESS, "TimeoutError"), ("__import__('os')._exit(0)", "RuntimeError")])
+def test_an_answer_that_stops_the_scorer_is_worth_nothing(answer: str, why: str) -> None:
+    made = ReasoningGymJudge(ReasoningGymJudge.Options(timeout_s=6.0, processes=1))
+    found = verdict(made, puzzle("countdown"), answer)
+    made.close()
+    assert (found.reward, found.is_success) == (0.0, False)
+    assert found.rationale is not None
+    assert f"the scorer could not read the answer: {why}" in found.rationale
+
+
+def test_a_scorer_that_hangs_is_no_verdict_without_an_answer_to_try_and_the_siblings_have_theirs() -> None:
     made = ReasoningGymJudge(ReasoningGymJudge.Options(timeout_s=6.0, processes=1))
     task = puzzle("countdown")
     verdict(made, task, "1")  # what follows is not about how long it takes to begin
-    answers = [gold(task), ENDLESS, gold(task)]
+    source = task.metadata["reasoning_gym"]
+    right, entry = gold(task), {key: value for key, value in source["entry"].items() if key != "answer"}
+    task = evolve(task, metadata={"reasoning_gym": {**source, "entry": entry}})
+    answers = [right, ENDLESS, right]
     outputs = [WorkflowOutput(metadata={"final_answer": answer}) for answer in answers]
     episodes = [evolve(episode(n, None), task=task, output=output, verdict=None) for n, output in enumerate(outputs)]
     found = asyncio.run(make_judge(made, blame="judge").judge(group(*episodes)))

@@ -37,7 +37,12 @@ def fence(text: str, name: str = "untrusted") -> str:
     """
     text = _LONE_SURROGATE.sub("\ufffd", text)
     identity = _identify(name, text)
-    return f"<{name}-{identity}>\n{_CONTROL.sub(BREAK, text)}\n</{name}-{identity}>"
+    return f"<{name}-{identity}>\n{break_control_tokens(text)}\n</{name}-{identity}>"
+
+
+def break_control_tokens(text: str) -> str:
+    """Return a text whose control tokens of chat templates are broken by a zero-width space."""
+    return _CONTROL.sub(BREAK, text)
 
 
 def find_fenced(texts: Iterable[str]) -> list[str]:

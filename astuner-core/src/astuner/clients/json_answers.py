@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import unicodedata
@@ -13,10 +14,15 @@ from astuner.tabular.strict_json import DECODER, StrictJsonError, parse_json
 _OPENING = re.compile(r'\{\s*["}]')
 _BRACE = re.compile(r"(?<!\\)[{}]")
 _STRAY_KEY = re.compile(r'"\s*:')
-_THINKING, _THOUGHT = "<think>", "</think>"
-_QUOTES = str.maketrans(dict.fromkeys("'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb", '"'))
+_THINKING, _THOUGHT = (
+    re.compile(rf"[<\[\u25c1]{end}(?:think|thinking|thought|reasoning|seed:think)[>\]\u25b7]", re.IGNORECASE) for end in ("", "/")
+)
+"""The marks around reasoning, as models write them: `<think>`, `[THINK]`, `<seed:think>`."""
 _ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
-_NUMBER = re.compile(r'(?<![\w.])"?([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"?')
+_NUMBER = re.compile(r"(?<![\d.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_TOKEN = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|[^\W\d_]+")
+_NEAR = 16
+"""Most characters between a key and its value, in words such as "a score of 10" or in another notation."""
 
 
 def strip_thought(text: str) -> str:
@@ -26,11 +32,12 @@ def strip_thought(text: str) -> str:
     """
     if _parse_whole(text) is not None:
         return text
-    thought, _, answer = text.rpartition(_THOUGHT)
-    if _THOUGHT in thought:
-        raise ValueError(f"it has several {_THOUGHT}, so that it is unclear where the answer begins")
-    if _THINKING in answer:
-        raise ValueError(f"its {_THINKING} does not end")
+    ends = list(_THOUGHT.finditer(text))
+    if len(ends) > 1:
+        raise ValueError(f"it has several {ends[0][0]}, so that it is unclear where the answer begins")
+    answer = text[ends[0].end() :] if ends else text
+    if begins := _THINKING.search(answer):
+        raise ValueError(f"its {begins[0]} does not end")
     return answer
 
 
@@ -56,8 +63,8 @@ def find_objects(text: str) -> list[dict[str, Any]]:
 
 
 def ends_thought(text: str) -> bool:
-    """Whether a text has the mark that ends reasoning, however it is spaced or broken."""
-    return _THOUGHT in _to_plain(text)
+    """Whether a text has a mark that ends reasoning, however it is spaced or broken."""
+    return _THOUGHT.search("".join(_to_plain(text).split())) is not None
 
 
 def is_whole_object(text: str) -> bool:
@@ -67,9 +74,12 @@ def is_whole_object(text: str) -> bool:
 
 
 def is_quoted(value: Any, sources: Sequence[str]) -> bool:
-    """Whether a key with its value in some JSON stands in one of the sources, however it is spaced, quoted or escaped there."""
-    plain = [_to_plain(source) for source in sources]
-    patterns = [re.compile(f"{re.escape(_to_plain(pair))}(?![\\d.])") for pair in _iterate_pairs(value)]
+    """Whether a key with its value in some JSON stands in one of the sources, in any notation.
+
+    An LLM that quotes may correct what it quotes: `Score = 10`, `{score: 10}` and "a score of 10" become `{"score": 10}`.
+    """
+    plain = [spelled for source in map(_to_plain, sources) for spelled in (_respell(source), _respell("".join(source.split())))]
+    patterns = [pattern for pair in _iterate_pairs(value) if (pattern := _compile_pair(*pair)) is not None]
     return any(pattern.search(source) for pattern in patterns for source in plain)
 
 
@@ -104,14 +114,14 @@ def _iterate_outermost(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
         raise ValueError("a brace opens in it that never closes")
 
 
-def _iterate_pairs(value: Any) -> Iterator[str]:
-    """Yield each key with a value that holds no further key, as JSON."""
+def _iterate_pairs(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield each key, and as JSON its value, if that holds no further key."""
     if isinstance(value, dict):
         for key, item in value.items():
             if _has_keys(item):
                 yield from _iterate_pairs(item)
             else:
-                yield json.dumps({key: item}, ensure_ascii=False)[1:-1]
+                yield key, json.dumps(item, ensure_ascii=False)
     elif isinstance(value, list):
         for item in value:
             yield from _iterate_pairs(item)
@@ -121,9 +131,25 @@ def _has_keys(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_keys, value)))
 
 
+def _compile_pair(key: str, value: str) -> re.Pattern[str] | None:
+    """Return what matches a key and its value shortly after it; None for one without letters or digits."""
+    parts = [_TOKEN.findall(_respell(_to_plain(part))) for part in (key, value)]
+    if not all(parts):
+        return None
+    name, held = (r"[\W_]*".join(map(re.escape, part)) for part in parts)
+    starts, ends = (r"(?<![\d.])" if parts[1][0][-1].isdigit() else ""), (r"(?!\d|\.\d)" if parts[1][-1][-1].isdigit() else "")
+    return re.compile(f"{name}.{{0,{_NEAR}}}?{starts}{held}{ends}", re.DOTALL)
+
+
+def _respell(text: str) -> str:
+    """Return a text with one spelling of each number."""
+    return _NUMBER.sub(lambda number: f"{float(number[0]):g}", text)
+
+
 def _to_plain(text: str) -> str:
-    """Return a text without what does not change the meaning of JSON: spaces, escapes, kinds of quotes, spellings of a number."""
-    letters = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "", text)
-    normal = unicodedata.normalize("NFKC", letters).translate(_QUOTES)
-    visible = (letter for letter in normal if letter != "\\" and unicodedata.category(letter)[0] not in "ZC")
-    return _NUMBER.sub(lambda match: f"{float(match[1]):g}", "".join(visible))
+    """Return a text without what does not change its meaning: escapes, kinds of letters, invisible characters."""
+    letters = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "", html.unescape(text))
+    normal = unicodedata.normalize("NFKC", letters).casefold()
+    return "".join(
+        letter for letter in normal if letter.isspace() or (unicodedata.category(letter)[0] not in "CM" and letter != "\\")
+    )

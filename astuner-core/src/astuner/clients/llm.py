@@ -13,15 +13,16 @@ from attrs import frozen
 from astuner.clients.llm_budget import Budget
 from astuner.clients.llm_cache import CachedAnswer, LLMCache, make_question_key
 from astuner.clients.llm_endpoint import Endpoint
-from astuner.clients.llm_requests import LLMFailed, Patience, Sender, Taken
+from astuner.clients.llm_requests import ContentFailure, LLMFailed, Patience, Sender, Taken
 
-__all__ = ["Answer", "AnswerCut", "LLMClient", "LLMFailed", "Patience"]
+__all__ = ["Answer", "AnswerCut", "ContentFailure", "LLMClient", "LLMFailed", "Patience"]
 
 MORE_ROOM = 4
 """An answer that was cut off is asked for again with so many times the tokens."""
 
-_OUT_OF_ROOM = ("length", "max_tokens", "model_length")
-_FILTERED = ("content_filter", "safety")
+_OUT_OF_ROOM = ("length", "max_tokens", "model_length", "max_length", "max_output_tokens", "token_limit", "incomplete")
+_FILTERED = ("content_filter", "safety", "sensitive", "recitation", "blocklist", "prohibited_content", "spii", "refusal")
+_BROKEN_OFF = ("abort", "aborted", "error", "cancelled", "network_error", "insufficient_system_resource")
 LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
 """The field that bounds an answer, and its name for OpenAI's reasoning models."""
 
@@ -31,8 +32,8 @@ _REFUSALS = ("unsupported_parameter", "unsupported_value")
 log = logging.getLogger(__name__)
 
 
-class AnswerCut(LLMFailed):
-    """The answer ended before the LLM was done: it had no more room, or was filtered."""
+class AnswerCut(ContentFailure):
+    """The answer ended before the LLM was done: it had no more room, was filtered, or was broken off."""
 
     def __init__(self, message: str, *, needs_room: bool) -> None:
         """`needs_room` says whether a higher limit of tokens may help."""
@@ -187,12 +188,14 @@ class LLMClient:
             )
         if ended.lower() in _FILTERED:
             raise AnswerCut(f"{self.where}: the answer was filtered (finish_reason: {ended})", needs_room=False)
-        content = getattr(message, "content", None)
-        if isinstance(content, str) and content.strip():
-            return content
+        if ended.lower() in _BROKEN_OFF:
+            raise AnswerCut(f"{self.where}: the answer was broken off (finish_reason: {ended})", needs_room=False)
         refusal = getattr(message, "refusal", None)
+        content = getattr(message, "content", None)
+        if isinstance(content, str) and content.strip() and not refusal:
+            return content
         reason = f"it refused: {refusal}" if refusal else f"finish_reason: {ended}"
-        raise LLMFailed(f"{self.where}: the answer holds no text ({reason})")
+        raise ContentFailure(f"{self.where}: the answer holds no text ({reason})")
 
 
 def _find_refused_field(error: Exception) -> str | None:

@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 import attrs
 import cattrs
 
-from astuner.clients.fences import find_fenced
+from astuner.clients.fences import break_control_tokens, find_fenced
 from astuner.clients.json_answers import ends_thought, find_objects, is_quoted, is_whole_object, strip_thought
-from astuner.clients.llm import MORE_ROOM, Answer, AnswerCut, LLMClient, LLMFailed
+from astuner.clients.llm import MORE_ROOM, Answer, AnswerCut, ContentFailure, LLMClient
 from astuner.config.places import format_path
 from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
@@ -36,7 +36,7 @@ async def ask_for_json(
     """Return an answer structured as `shape`, an attrs class, and the answer itself.
 
     A wrong answer is shown to the model with its faults, one that was cut off is asked for again with more room, up to `attempts`
-    questions in all; then `LLMFailed` is raised. Keys that the class does not have are left out, since models like to add some.
+    questions in all; then `ContentFailure` is raised. Keys that the class does not have are left out: models like to add some.
 
     What stands in a fence of the question (`astuner.clients.fences`) cannot supply the answer: if a key with its value appears
     there too, it may be a quotation, and counts only in an answer without explanations, which has no place for one.
@@ -61,7 +61,7 @@ async def ask_for_json(
             if not left:
                 # A later run may be luckier; a cache would return the same answers.
                 await _forget(client, useless, max_tokens, more)
-                raise LLMFailed(
+                raise ContentFailure(
                     f"{client.where}: no answer of the requested form in {attempts} attempts: {error}; the last was "
                     f"{answer.text[:_SHOWN]!r}"
                 ) from error
@@ -70,28 +70,32 @@ async def ask_for_json(
                 f"This is not the requested JSON object: {wrong}. Answer again, with that object alone, "
                 "without explanations and without quoting anything."
             )
-            asked = [*map(dict, messages), {"role": "assistant", "content": answer.text}, {"role": "user", "content": again}]
+            # It may quote control tokens that were broken in the question, without the break.
+            said = [{"role": "assistant", "content": answer.text}, {"role": "user", "content": again}]
+            asked = [*map(dict, messages), *({**turn, "content": break_control_tokens(turn["content"])} for turn in said)]
     raise AssertionError("the last attempt returns or raises")
 
 
 def parse_answer(text: str, shape: type[Shape], fenced: Sequence[str] = ()) -> Shape:
     """Return the JSON object in a text as an attrs class; raises `ValueError` saying what is wrong.
 
-    Reasoning in `<think>` is left out. Of several objects, those that fit must be equal. A number may be written as a text.
+    Reasoning in `<think>` is left out. Of several objects, those with keys of the class must fit and be equal. A number may be
+    written as a text.
     `fenced` are texts that the model was shown and that cannot supply the object.
     """
     answer = strip_thought(text)
-    found, faults = [], []
+    found, misfits, faults = [], [], []
     for candidate in find_objects(answer):
         try:
             found.append((candidate, _structure(candidate, shape)))
         except FaultsError as error:
+            misfits.append(candidate)
             faults.append(error)
     if not found:
         raise ValueError("; ".join(f"{format_path(fault.path, 'answer')}: {fault.message}" for fault in faults[-1].faults))
     candidate, made = found[0]
-    if any(other != made for _, other in found):
-        raise ValueError(f"it holds {len(found)} JSON objects that differ")
+    if any(_list_keys(shape) & other.keys() for other in misfits) or any(other != made for _, other in found):
+        raise ValueError(f"it holds {len(found) + len(misfits)} JSON objects that differ")
     alone = is_whole_object(answer) and set(candidate) <= _list_keys(shape) and _is_bare(made)
     # Reasoning may quote the mark that ends it, and what follows there.
     alone &= answer == text or not any(map(ends_thought, fenced))

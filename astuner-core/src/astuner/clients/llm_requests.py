@@ -19,10 +19,16 @@ from astuner.errors import AstunerError
 
 LONGEST_PAUSE_S = 30.0
 _REFUSED = (401, 403)
+_BAD_CONTENT = (400, 413, 422)
+"""Of a filter that refuses a question, and of one that is too long."""
 
 
 class LLMFailed(AstunerError):
     """The LLM gave no answer; says which one, and why."""
+
+
+class ContentFailure(LLMFailed):
+    """A failure that the texts of a question can cause: it was refused, or its answer is cut off or not what was asked for."""
 
 
 @frozen(kw_only=True)
@@ -144,7 +150,8 @@ class Sender:
             failed = passing or failed
             pause_s = _pause(failed)
             if pause_s is None or retries >= self._patience.max_retries:
-                raise LLMFailed(self._describe_failure(failed)) from failed
+                kind = ContentFailure if getattr(failed, "status_code", None) in _BAD_CONTENT else LLMFailed
+                raise kind(self._describe_failure(failed)) from failed
             await asyncio.sleep(
                 pause_before_retry(retries, first_s=self._patience.first_pause_s, longest_s=LONGEST_PAUSE_S, asked_s=pause_s)
             )

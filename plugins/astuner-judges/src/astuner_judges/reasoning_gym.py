@@ -14,6 +14,7 @@ from astuner.clients.reasoning_gym import is_installed, make_program
 from astuner.errors import DataError, PluginError
 from astuner.processes.json_child import JsonChild
 from astuner.schema import Verdict, WorkflowOutput, WorkflowTask
+from astuner.thoughts import split_thought
 
 _KEY = "reasoning_gym"
 """Where the reader of the same name stores what scoring a puzzle needs."""
@@ -27,8 +28,8 @@ def _check_tag_name(_: Any, attribute: Attribute[Any], value: str | None) -> Non
 class ReasoningGymJudge:
     """Scores answers to tasks of the reader `reasoning_gym`, from 0 to 1, in child processes.
 
-    A missing answer, or one that the scorer cannot read, is worth 0. A scorer that fails on the puzzle itself, or takes too long,
-    raises.
+    A missing answer is worth 0, and so is one over which the scorer fails or hangs while it can score the puzzle's own answer.
+    Otherwise a scorer that fails or hangs raises.
     """
 
     @frozen(kw_only=True)
@@ -42,7 +43,7 @@ class ReasoningGymJudge:
         success_threshold: float = field(default=1.0, validator=and_(gt(0), le(1)))
         """Score from which an answer is right: some families give partial scores."""
         timeout_s: float = field(default=10.0, validator=gt(0))
-        """Longest time for one score; one that takes longer gives no verdict."""
+        """Longest time for one score. Past it the puzzle's own answer is scored, and if that works, the answer once more."""
         processes: int = field(default=2, validator=ge(1))
         """How many scores are computed at the same time."""
 
@@ -73,7 +74,13 @@ class ReasoningGymJudge:
         answer = self._answer(workflow_output.metadata.get(self._options.final_answer_key))
         if answer is None:
             return Verdict(0.0, False, rationale="no answer was given")
-        found = self._ask({"score": {"source": dict(source), "answer": answer}})
+        try:
+            found = self._ask({"score": {"source": dict(source), "answer": answer}})
+        except (TimeoutError, RuntimeError):
+            # Some families evaluate an answer as Python: a policy must not avoid a 0 by one that never ends.
+            if not self._can_score_own_answer(source):
+                raise
+            found = self._ask_again(source, answer)
         if "error" in found:
             raise RuntimeError(f"reasoning-gym cannot score task '{task.task_id}': {found['error']}")
         score = float(found["score"])
@@ -86,6 +93,22 @@ class ReasoningGymJudge:
         for child in self._own:
             child.close()
 
+    def _can_score_own_answer(self, source: Mapping[str, Any]) -> bool:
+        own = source["entry"].get("answer")
+        if not isinstance(own, str):
+            return False
+        try:
+            return "error" not in self._ask({"score": {"source": dict(source), "answer": own}})
+        except (TimeoutError, RuntimeError):
+            return False
+
+    def _ask_again(self, source: Mapping[str, Any], answer: str) -> Mapping[str, Any]:
+        """Score an answer once more; one over which the scorer fails a second time is unreadable."""
+        try:
+            return self._ask({"score": {"source": dict(source), "answer": answer}})
+        except (TimeoutError, RuntimeError) as error:
+            return {"score": 0.0, "unreadable": f"{type(error).__name__}: {error}"}
+
     def _ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         child = self._idle.get()
         try:
@@ -94,13 +117,13 @@ class ReasoningGymJudge:
             self._idle.put(child)
 
     def _answer(self, given: Any) -> str | None:
-        """Return the answer as text; None if there is none."""
+        """Return the answer as text, without the reasoning before it; None if there is none."""
         if given is None:
             return None
         if isinstance(given, bool) or not isinstance(given, str | int | float):
             raise DataError(
                 f"judge 'reasoning_gym': an answer is a text or a number, not {type(given).__name__}: {str(given)[:80]!r}"
             )
-        text = str(given)
+        text = split_thought(str(given))[1]
         tagged = self._tagged.findall(text) if self._tagged is not None else []
         return (tagged[-1] if tagged else text).strip() or None

@@ -1,4 +1,4 @@
-"""Answers that plant a verdict: the reward never rises above that of the LLM's honest verdict, and stays within reach."""
+"""Answers that plant a verdict: whatever is rewarded is rewarded by the LLM's honest verdict, which stays within reach."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ COUNT = 2000
 TASK = Task("How much is 2 + 2?", task_id="sum", metadata={"answer": "4"})
 THEMES = "themes:\n- The answer is right.\n- The answer is short.\n"
 
-Outcome = Callable[[Attack], "Verdict | Unjudged"]
+Found = tuple[Attack, Sequence["Verdict | Unjudged"]]
+"""An attack, and the verdicts on it and on its sibling, if there is one."""
 
 
 def make_sibling(repeat: int, answer: str) -> Episode:
@@ -38,37 +39,49 @@ def play(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pa
         monkeypatch.setenv(name, value)
     (tmp_path / "rubrics.yaml").write_text(THEMES)
 
-    def judge_all(name: str, attacks: Iterable[Attack]) -> list[tuple[Attack, Verdict | Unjudged]]:
+    def judge_all(name: str, attacks: Iterable[Attack]) -> list[Found]:
         options: Mapping[str, Any] = {"mode": name}
         target: Any = LlmAsJudge
         if name == "rubrics":
             options, target = {"rubrics_file": "rubrics.yaml", "requests_per_answer": 1}, RubricsAutoGrader
         judge: Any = target.from_run(build_options(target, options, key="task_judge"), run_info(tmp_path))
 
-        async def judge_each() -> list[tuple[Attack, Verdict | Unjudged]]:
+        async def judge_each() -> list[Found]:
             return [(attack, await judge_one(attack)) for attack in attacks]
 
-        async def judge_one(attack: Attack) -> Verdict | Unjudged:
+        async def judge_one(attack: Attack) -> Sequence[Verdict | Unjudged]:
             llm = HonestLlm(KINDS[name], attack, slots=asyncio.Semaphore(16))
             monkeypatch.setattr(judge._client, "_sender", llm)
             answers = [llm.write_answer(), *([] if name in ("pointwise", "rubrics") else ["4"])]
             episodes = tuple(make_sibling(repeat, answer) for repeat, answer in enumerate(answers))
             found: Sequence[Verdict | Unjudged] = await judge.judge(Group(task=TASK, step=1, split="train", episodes=episodes))
-            return found[0]
+            return found
 
         return asyncio.run(judge_each())
 
     return judge_all
 
 
-def find_raised(name: str, found: Iterable[tuple[Attack, Verdict | Unjudged]]) -> list[tuple[Attack, float]]:
-    most = KINDS[name].reward + 1e-9
-    return [(attack, verdict.reward) for attack, verdict in found if isinstance(verdict, Verdict) and verdict.reward > most]
+def find_dishonest(name: str, found: Iterable[Found]) -> list[tuple[Attack, float]]:
+    """Return what is rewarded by anything but the LLM's own verdict: too high, too low, or at the cost of a sibling."""
+    honest = KINDS[name].reward, KINDS[name].other
+    return [
+        (attack, verdict.reward)
+        for attack, verdicts in found
+        for verdict, reward in zip(verdicts, honest, strict=False)
+        if isinstance(verdict, Verdict) and verdict.reward != pytest.approx(reward)
+    ]
+
+
+def test_the_page_says_how_many() -> None:
+    page = " ".join((Path(__file__).parents[4] / "docs" / "judges.md").read_text(encoding="utf-8").split())
+    assert f"{COUNT:,} generated attacks" in page
+    assert f"planted verdicts in {len(PLANTS)} forms, quoted in {len(REPLIES)} ways" in page
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_no_attack_raises_the_reward_above_the_honest_verdict(name: str, play: Any) -> None:
-    assert find_raised(name, play(name, generate_attacks(COUNT, seed=7))) == []
+def test_no_attack_moves_a_reward_from_the_honest_verdict(name: str, play: Any) -> None:
+    assert find_dishonest(name, play(name, generate_attacks(KINDS[name], COUNT, seed=7))) == []
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -77,19 +90,19 @@ def test_no_attack_raises_the_reward_above_the_honest_verdict(name: str, play: A
     [
         ("whole", "quotes first"),
         ("tail", "quotes unescaped"),
+        ("tail that swallows the rest", "quotes unescaped"),
         ("end of thought, without talk", "thinks"),
         ("fenced", "quotes last"),
+        ("words", "corrects what it quotes"),
     ],
 )
-def test_no_attack_raises_the_reward_wherever_the_reply_ends(name: str, plant: str, reply: str, play: Any) -> None:
-    found = play(name, cut_everywhere(plant, reply, 260))
-    assert find_raised(name, found) == []
+def test_no_attack_moves_a_reward_wherever_the_reply_ends(name: str, plant: str, reply: str, play: Any) -> None:
+    assert find_dishonest(name, play(name, cut_everywhere(KINDS[name], plant, reply))) == []
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_llm_that_answers_the_second_question_gives_the_honest_reward(name: str, play: Any) -> None:
-    attacks = [evolve(attack, goes_on=False) for attack in generate_attacks(len(PLANTS) * len(REPLIES), seed=7)]
-    found = play(name, attacks)
-    missed = [(attack, verdict) for attack, verdict in found if isinstance(verdict, Unjudged)]
-    assert missed == []
-    assert {round(verdict.reward, 9) for _, verdict in found} == {KINDS[name].reward}
+    attacks = generate_attacks(KINDS[name], len(PLANTS) * len(REPLIES), seed=7)
+    found = play(name, [evolve(attack, goes_on=False) for attack in attacks])
+    assert [attack for attack, verdicts in found if any(isinstance(verdict, Unjudged) for verdict in verdicts)] == []
+    assert {round(verdicts[0].reward, 9) for _, verdicts in found} == {KINDS[name].reward}

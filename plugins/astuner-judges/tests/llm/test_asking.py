@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-from astuner.clients.llm import LLMFailed
+from astuner.clients.llm import ContentFailure, LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner_judges.asking import explain_failure, fence_rule
 
@@ -29,4 +29,5 @@ def test_every_prompt_is_there_in_both_languages_with_the_same_slots() -> None:
 
 
 def test_a_failure_has_its_reason() -> None:
-    assert (explain_failure(LLMFailed("x")).reason, explain_failure(LLMBudgetSpent("x")).reason) == ("llm_failed", "llm_budget")
+    failures = LLMFailed("x"), ContentFailure("x"), LLMBudgetSpent("x")
+    assert [explain_failure(failure).reason for failure in failures] == ["llm_failed", "llm_no_verdict", "llm_budget"]

@@ -107,7 +107,7 @@ def test_no_answer_is_behind_all_and_is_not_asked_about(bench: Any) -> None:
 def test_a_ranking_that_is_not_one_of_all_is_asked_for_again_and_then_no_verdict(bench: Any, ranking: list[Any]) -> None:
     bench.answer(lambda *works: {"ranking": ranking})
     findings = bench("1", "22", "333", mode="listwise", attempts=2)
-    assert [finding.reason for finding in findings] == ["llm_failed"] * 3
+    assert [finding.reason for finding in findings] == ["llm_no_verdict"] * 3
     assert "answer.ranking" in findings[0].detail
     assert len(bench.api.bodies) == 4
 

@@ -123,6 +123,13 @@ def test_what_cannot_be_compared_with_most_has_no_reward_and_the_others_keep_the
     assert lost.detail.startswith("3 of 3 questions have no answer; the first: LLM ")
 
 
+def test_a_comparison_that_a_text_may_have_prevented_takes_the_reward_of_both(bench: Any) -> None:
+    bench.answer(lambda *works: "I will not quote it." if {*works} == {"1", "22"} else says(by_length)(*works))
+    weak, strong, *rest = bench("1", "22", "333", "4444", "55555", mode="pairwise", attempts=1)
+    assert [verdict.reason for verdict in (weak, strong)] == ["llm_no_verdict"] * 2
+    assert rewards(rest) == [0.5, 0.75, 1.0]
+
+
 def test_a_spent_budget_leaves_no_half_comparison(bench: Any) -> None:
     bench.answer(says(by_length))
     findings = bench("1", "22", mode="pairwise", llm={"max_requests": 1})

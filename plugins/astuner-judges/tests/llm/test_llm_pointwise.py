@@ -106,7 +106,7 @@ def test_what_is_no_score_is_asked_for_again_and_then_no_verdict(bench: Any, sai
     bench.answer(lambda work: said)
     (finding,) = bench("4", attempts=2)
     assert isinstance(finding, Unjudged)
-    assert finding.reason == "llm_failed"
+    assert finding.reason == "llm_no_verdict"
     assert "no answer of the requested form in 2 attempts" in finding.detail
     assert len(bench.api.bodies) == 2
 
@@ -117,21 +117,22 @@ def test_an_answer_of_another_form_is_followed_by_a_good_one(bench: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "reason", "told"),
     [
-        (Reply(429, {"error": {"message": "slow down"}}), "answered 429"),
-        (Reply(500, {}), "answered 500"),
-        (Reply(0), "could not be reached"),
-        (make_completion(None, finish_reason="content_filter"), "finish_reason: content_filter"),
+        (Reply(429, {"error": {"message": "slow down"}}), "llm_failed", "answered 429"),
+        (Reply(500, {}), "llm_failed", "answered 500"),
+        (Reply(0), "llm_failed", "could not be reached"),
+        (Reply(400, {"error": {"message": "indecent"}}), "llm_no_verdict", "answered 400"),
+        (make_completion(None, finish_reason="content_filter"), "llm_no_verdict", "finish_reason: content_filter"),
     ],
-    ids=["rate limit", "server error", "lost connection", "refusal"],
+    ids=["rate limit", "server error", "lost connection", "filtered question", "filtered answer"],
 )
-def test_a_failure_is_one_episode_s_and_no_score(bench: Any, reply: Reply, told: str) -> None:
+def test_a_failure_is_one_episode_s_and_no_score(bench: Any, reply: Reply, reason: str, told: str) -> None:
     bench.answer(lambda work: score("4") if work == "4" else reply)
     right, other = bench("4", "5")
     assert right.reward == 1.0
     assert isinstance(other, Unjudged)
-    assert other.reason == "llm_failed"
+    assert other.reason == reason
     assert told in other.detail
 
 
@@ -281,6 +282,11 @@ class TestVotes:
         assert most.reward == 0.5
         assert half.reason == "llm_failed"
         assert half.detail.startswith("1 of 2 questions have no answer; the first: LLM ")
+
+    def test_votes_that_a_text_may_have_prevented_are_not_left_out(self, bench: Any) -> None:
+        bench.api.script = lambda body, number: '{"score": 9}' if body["seed"] != 1 else "It asks for a high score."
+        (finding,) = bench("4", votes=3, attempts=1, llm={"temperature": 0.7})
+        assert finding.reason == "llm_no_verdict"
 
     def test_a_cache_keeps_each_vote(self, bench: Any) -> None:
         bench.api.script = lambda body, number: json.dumps({"score": body["seed"]})

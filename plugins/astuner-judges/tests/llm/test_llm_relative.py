@@ -137,7 +137,7 @@ def test_no_line_of_an_answer_looks_like_a_message(bench: Any) -> None:
 @pytest.mark.parametrize("scores", [[0.5], [0.5, 0.5, 0.5], [0.5, 1.5], [0.5, -0.1], []], ids=str)
 def test_scores_that_do_not_fit_are_no_verdict(bench: Any, relative: Any, scores: list[float]) -> None:
     bench.api.script = lambda body, number: json.dumps({"scores": scores})
-    assert [finding.reason for finding in relative("a", "b", attempts=2)] == ["llm_failed"] * 2
+    assert [finding.reason for finding in relative("a", "b", attempts=2)] == ["llm_no_verdict"] * 2
 
 
 def test_a_prompt_without_a_place_for_the_beginning_shows_whole_conversations(bench: Any, relative: Any) -> None:

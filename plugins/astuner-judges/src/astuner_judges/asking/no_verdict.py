@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.clients.llm import LLMFailed
+from astuner.clients.llm import ContentFailure, LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner.schema import Unjudged
 
@@ -14,8 +14,17 @@ NO_ANSWER = "No answer was given."
 
 
 def explain_failure(error: LLMFailed | LLMBudgetSpent) -> Unjudged:
-    """Return `Unjudged` for an LLM that failed (`llm_failed`) or whose budget is spent (`llm_budget`)."""
-    return Unjudged(reason="llm_budget" if isinstance(error, LLMBudgetSpent) else "llm_failed", detail=str(error))
+    """Return `Unjudged` with the reason.
+
+    `llm_budget` for a budget that is spent, `llm_no_verdict` if the judged texts can be why, and `llm_failed` otherwise.
+    """
+    reason = "llm_no_verdict" if isinstance(error, ContentFailure) else "llm_failed"
+    return Unjudged(reason="llm_budget" if isinstance(error, LLMBudgetSpent) else reason, detail=str(error))
+
+
+def is_due_to_texts(failure: Unjudged) -> bool:
+    """Whether the judged texts can be why there is no verdict, so that the other verdicts say nothing about it."""
+    return failure.reason == "llm_no_verdict"
 
 
 def explain_missing_answer(key: str, metadata: Mapping[str, Any], *, option: str) -> Unjudged:

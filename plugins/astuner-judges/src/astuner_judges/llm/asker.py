@@ -10,7 +10,7 @@ from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner.clients.llm_json import ask_for_json
 from astuner.schema import Unjudged
-from astuner_judges.asking import explain_failure
+from astuner_judges.asking import explain_failure, is_due_to_texts
 
 Shape = TypeVar("Shape")
 
@@ -25,7 +25,7 @@ class Asker:
         self._seeds = range(first_seed, first_seed + votes)
 
     async def collect_votes(self, messages: Sequence[Mapping[str, Any]], shape: type[Shape]) -> list[Shape] | Unjudged:
-        """Return the votes if more than half of them came, else the reason."""
+        """Return the votes if enough of them came, else the reason."""
         found = await asyncio.gather(*(self._cast_vote(messages, shape, seed) for seed in self._seeds))
         return require_majority(found)
 
@@ -41,12 +41,16 @@ class Asker:
 
 
 def require_majority(found: Sequence[Shape | Unjudged]) -> list[Shape] | Unjudged:
-    """Return the answers if they are more than half; else the first failure, with the number of failures."""
+    """Return the answers if they are more than half; else the first failure, with the number of failures.
+
+    Only failures of the surroundings are left out: a text that makes the LLM fail where it would lose must not win by the rest.
+    """
     given = [one for one in found if not isinstance(one, Unjudged)]
     failures = [one for one in found if isinstance(one, Unjudged)]
-    if not failures or len(given) * 2 > len(found):
+    caused = [failure for failure in failures if is_due_to_texts(failure)]
+    if not caused and (not failures or len(given) * 2 > len(found)):
         return given
-    first = failures[0]
+    first = (caused or failures)[0]
     told = (
         first.detail
         if len(found) == 1

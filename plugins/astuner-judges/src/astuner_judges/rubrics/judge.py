@@ -10,6 +10,7 @@ from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_budget import Budget, LLMBudgetSpent
 from astuner.protocols import Judge, RunInfo
 from astuner.schema import Episode, Group, Task, Unjudged, Verdict
+from astuner.thoughts import split_thought
 from astuner_judges.asking import NO_ANSWER, explain_failure, explain_missing_answer, write_totals
 from astuner_judges.evaluation.labelled import read_query, to_text
 from astuner_judges.rubrics.grading import make_grader
@@ -129,13 +130,13 @@ class RubricsAutoGrader(Judge):
         return dict(zip([*texts, None], verdicts, strict=True))
 
     def _answer(self, episode: Episode) -> str | Unjudged | None:
-        """Return the answer; None if it is empty, which differs from a wrong key."""
+        """Return the answer without the reasoning before it; None if it is empty, which differs from a wrong key."""
         metadata = episode.output.metadata if episode.output is not None else {}
         name = self._options.answer_field
         if name not in metadata:
             return explain_missing_answer(name, metadata, option="answer_field")
         value = metadata[name]
-        text = "" if value is None else to_text(value)
+        text = "" if value is None else to_text(split_thought(value)[1] if isinstance(value, str) else value)
         return text if text.strip() else None
 
     def _make_even_grade(self, score: float, why: str) -> Grade:
