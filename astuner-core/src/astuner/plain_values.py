@@ -16,7 +16,7 @@ from enum import Enum
 from fractions import Fraction
 from numbers import Real
 from os import PathLike, fspath
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 from uuid import UUID
 
 from attrs import define, field, frozen
@@ -28,8 +28,10 @@ LARGEST_NUMBER = 1e300
 LARGEST_REWARD = 1e12
 """The size that a reward may have. Trainers compute in 32-bit floats, up to 3.4e38: of a larger advantage, the squares of the
 gradients would not be finite."""
-DEEPEST = 100
+DEEPEST = 64
 """Levels of containers in one value. Encoders and decoders of JSON recurse, and Python allows about 1,000 calls."""
+DEEPEST_RECORD = 100
+"""Levels in what is stored: such a value, and what is around it."""
 MOST_VALUES = 5_000_000
 """Values in one value. One list in another that holds it twice, and so on, is 2^N values."""
 LONGEST_INTEGER = 14_000
@@ -47,13 +49,13 @@ class Plain:
     """What the first value was that has no form in JSON, and became text."""
 
 
-def make_plain(value: Any) -> Plain:
+def make_plain(value: Any, *, deepest: int = DEEPEST) -> Plain:
     """Convert a value: containers and records level by level, single values to the JSON value that stands for them.
 
     Sets become sorted lists, and data classes, attrs classes and pydantic models become objects. Numbers that are not finite, and
     anything else that JSON does not have, become text.
     """
-    walk = _Walk()
+    walk = _Walk(deepest)
     found = walk.convert(value, 0)
     return Plain(found, walk.mended, walk.replaced)
 
@@ -91,6 +93,11 @@ def read_number(value: Any, *, largest: float = LARGEST_NUMBER) -> float | None:
     return number if math.isfinite(number) and abs(number) <= largest else None
 
 
+def has_type(value: object, kind: type[T]) -> TypeGuard[T]:
+    """Whether a value is of a class, or of one derived from it; unlike `isinstance`, this does not ask the value."""
+    return issubclass(type(value), kind)
+
+
 def read_bool(value: Any) -> bool | None:
     """Return a truth value of Python or NumPy; None for anything else."""
     item = _take_item(value)
@@ -102,7 +109,7 @@ def mend_texts(value: T) -> T:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
-        found: T = make_plain(value).value
+        found: T = make_plain(value, deepest=DEEPEST_RECORD).value
         return found
     return value
 
@@ -127,6 +134,7 @@ def _try(ask: Callable[[], Any], otherwise: Any) -> Any:
 class _Walk:
     """One pass over a value."""
 
+    deepest: int
     mended: bool = False
     replaced: str | None = None
     _parents: set[int] = field(factory=set)
@@ -144,8 +152,8 @@ class _Walk:
             return value
         if kind is float and math.isfinite(value):
             return value
-        if depth >= DEEPEST or self._left <= 0 or id(value) in self._parents:
-            why = "itself" if id(value) in self._parents else "too many values" if self._left <= 0 else f"{DEEPEST} levels"
+        if depth >= self.deepest or self._left <= 0 or id(value) in self._parents:
+            why = "itself" if id(value) in self._parents else "too many values" if self._left <= 0 else f"{self.deepest} levels"
             self.replaced = self.replaced or f"a {kind.__qualname__} inside {why}"
             return f"<{kind.__qualname__} inside {why}>"
         self._parents.add(id(value))
@@ -203,7 +211,7 @@ class _Walk:
 
     def _convert_key(self, key: Any) -> str:
         """Return a key as text, in JSON's spelling where it has one."""
-        found = key if type(key) is str else self.convert(key, DEEPEST - 1)
+        found = key if type(key) is str else self.convert(key, self.deepest - 1)
         if isinstance(found, str):
             return self._mend(found)
         return json.dumps(found) if found is None or isinstance(found, bool | int | float) else self._replace(key)

@@ -41,11 +41,11 @@ def play(executor, times=1, timeout=30.0):
 
 
 def test_on_the_loop_a_workflow_shares_the_thread():
-    assert play(OnLoop(make("Says")))[0].metadata["thread"] == threading.get_ident()
+    assert play(OnLoop(make("Says")))[0].output.metadata["thread"] == threading.get_ident()
 
 
 def test_a_thread_has_a_loop_of_its_own():
-    assert play(InThread(make("Says"), 1))[0].metadata["thread"] != threading.get_ident()
+    assert play(InThread(make("Says"), 1))[0].output.metadata["thread"] != threading.get_ident()
 
 
 def test_blocking_workflows_in_threads_leave_the_loop_free():
@@ -67,7 +67,7 @@ def test_blocking_workflows_in_threads_leave_the_loop_free():
 
 def test_a_process_is_kept_for_the_next_episode():
     executor = InProcess(target("Says"), HERE, 1)
-    pids = {output.metadata["pid"] for output in play(executor, times=3)}
+    pids = {checked.output.metadata["pid"] for checked in play(executor, times=3)}
     assert len(pids) == 1
     assert os.getpid() not in pids
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openai
 import pytest
-from attrs import evolve
 
 from astuner.builtin.engines.scripted_engine import ScriptedEngine
 from astuner.builtin.trackers.timeline import TimelineTracker
@@ -64,6 +67,7 @@ class Playing:
         self.workflow: type[Workflow] = Ask
         self.options: dict[str, Any] = {}
         self.targets: tuple[str, ...] | None = None
+        self.max_tokens = 20
 
     def says(self, prompt: str, request: Any) -> str:
         self.prompts.append(prompt)
@@ -88,7 +92,7 @@ class Playing:
             async with open_rollouts(
                 engine=engine, renderer=self.renderer, parts=parts, run_info=run, store=store, notify=self.told.append
             ) as runner:
-                round_ = Round(step=step, split="train", repeats=repeats, sampling=Sampling(max_tokens=20))
+                round_ = Round(step=step, split="train", repeats=repeats, sampling=Sampling(max_tokens=self.max_tokens))
                 return await runner.run(TASKS, round_)
         finally:
             store.close()
@@ -335,13 +339,97 @@ def test_a_judge_that_cannot_look_leaves_its_episode_unjudged(playing: Playing):
     assert verdict.detail == "observe: OSError: no eyes"
 
 
-def test_metadata_reaches_the_judge_as_it_will_be_stored(playing: Playing):
-    class Odd(Ask):
-        async def execute(self, workflow_task, tuner):
-            output = await super().execute(workflow_task, tuner)
-            return evolve(output, metadata={**output.metadata, "pair": (1, 2), "thing": Path("x")})
+class Odd(Ask):
+    """Returns what people return."""
 
+    async def execute(self, workflow_task, tuner):
+        output = await super().execute(workflow_task, tuner)
+        reward = np.mean([1.0, 0.0])
+        metadata = {
+            **output.metadata,
+            "pair": (1, 2),
+            "place": Path("x"),
+            "day": date(2026, 11, 24),
+            "worst": np.float32(0.5),
+            "thing": bytearray(b"x"),
+            "half": "smile \ud83d",
+        }
+        metrics = {"calls": np.int64(3), "tool": "none", "nothing": None, "list": [1], "loss": math.nan}
+        return WorkflowOutput(reward=reward, is_success=reward > 0.5, metadata=metadata, log_metrics=metrics)
+
+
+def test_an_output_reaches_the_judge_as_it_is_stored(playing: Playing):
     playing.workflow = Odd
     episode = playing.play(repeats=1)[0].episodes[0]
-    assert episode.output.metadata == {"final_answer": "four", "pair": [1, 2], "thing": "x"}
-    assert playing.told == ["WorkflowOutput.metadata['thing'] is not a JSON value: judges and the run store get its text"]
+    stored = next(read_episodes(playing.directory, "train"))
+    assert (episode.output.reward, episode.output.is_success, episode.output.log_metrics) == (0.5, False, {"calls": 3.0})
+    assert episode.output.metadata == {
+        "final_answer": "four",
+        "pair": [1, 2],
+        "place": "x",
+        "day": "2026-11-24",
+        "worst": 0.5,
+        "thing": "x",
+        "half": "smile \ufffd",
+    }
+    assert stored.output == episode.output
+
+
+def test_what_an_output_loses_is_counted_and_reported_once(playing: Playing):
+    playing.workflow = Odd
+    playing.play(repeats=1)
+    assert sorted(text.partition(" in 3 episodes")[0] for text in playing.told) == [
+        "WorkflowOutput.log_metrics['list'] must be a finite number and was list",
+        "WorkflowOutput.log_metrics['loss'] must be a finite number and was nan",
+        "WorkflowOutput.log_metrics['nothing'] must be a finite number and was NoneType",
+        "WorkflowOutput.log_metrics['tool'] must be a finite number and was str",
+        "WorkflowOutput.metadata['half'] holds text that is not valid Unicode",
+        "WorkflowOutput.metadata['thing'] holds a bytearray, which is not a JSON value,",
+    ]
+
+
+@pytest.mark.parametrize("reward", [1e308, -1e308, math.nan, math.inf, 10**400, "1", {"a": math.inf}, {}, [1.0]])
+def test_a_reward_without_a_finite_advantage_fails_its_episode_alone(playing: Playing, reward: Any):
+    class Rewards(Ask):
+        async def execute(self, workflow_task, tuner):
+            await super().execute(workflow_task, tuner)
+            return WorkflowOutput(reward=reward if workflow_task.repeat else 1.0)
+
+    playing.workflow = Rewards
+    (group, *_) = playing.play(repeats=2)
+    good, bad = group.episodes
+    assert (good.reward, bad.reward, bad.completed) == (1.0, None, False)
+    assert (bad.failures[-1].reason, "WorkflowOutput.reward" in bad.failures[-1].detail) == ("workflow_error", True)
+
+
+def test_what_a_judge_observed_is_made_plain(playing: Playing):
+    class Sees(Whole):
+        async def observe(self, episode, environment):
+            return {"score": np.float32(0.5), "seen": {"b", "a"}, "text": "\udc80"}
+
+    playing.judge = Sees()
+    episode = playing.play(repeats=1)[0].episodes[0]
+    assert episode.observations == {"score": 0.5, "seen": ["a", "b"], "text": "\ufffd"}
+    assert playing.told == [
+        "the judge's observation['text'] holds text that is not valid Unicode in 3 episodes: each lone surrogate became U+FFFD"
+    ]
+
+
+def test_the_model_may_sample_half_an_emoji_as_an_escape(playing: Playing):
+    sampled = '<tool_call>\n{"name": "show", "arguments": {"text": "smile \\ud83d"}}\n</tool_call>'
+
+    class Obeys(Workflow):
+        async def execute(self, workflow_task, tuner):
+            client = tuner.as_raw_openai_sdk_client()
+            tool = {"type": "function", "function": {"name": "show", "parameters": {"type": "object"}}}
+            reply = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "smile"}], tools=[tool])
+            (call,) = reply.choices[0].message.tool_calls
+            return WorkflowOutput(reward=1.0, metadata={"final_answer": json.loads(call.function.arguments)["text"]})
+
+    playing.workflow = Obeys
+    playing.says = lambda prompt, request: sampled  # type: ignore[method-assign]
+    playing.max_tokens = 200
+    before = playing.play(repeats=1)[0].episodes[0]
+    (again, *_) = playing.play(repeats=1, replay=True)
+    assert before.output.metadata == {"final_answer": "smile \ufffd"}
+    assert (again.episodes[0].output, again.episodes[0].calls[0].reply) == (before.output, before.calls[0].reply)

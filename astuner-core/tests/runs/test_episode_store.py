@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
-from attrs import asdict, evolve
+from attrs import asdict, evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.errors import RunFailed
 from astuner.runs.codec import dump_episode, load_episode
 from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes, read_episodes
-from astuner.schema import Failure, Unjudged, Verdict
+from astuner.schema import Failure, Task, Unjudged, Verdict
 from astuner.testing.episodes import episode, group
 
 
@@ -140,6 +141,62 @@ def test_a_line_cut_short_by_a_crash_is_dropped_and_the_rest_is_kept(tmp_path, c
     again.add_episode(episode(1, 0.75))
     again.close()
     assert [e.reward for e in read_episodes(tmp_path, "train")] == [1.0, 0.75]
+
+
+def test_what_json_does_not_have_is_stored_as_text_and_reported(tmp_path):
+    told = []
+    store = EpisodeFiles(tmp_path, report=told.append)
+    store.add_episode(evolve(episode(), observations={"seen": {1}, "text": "\ud83d", "score": np.float32(0.5), (1, 2): print}))
+    store.close()
+    (back,) = read_episodes(tmp_path, "train")
+    assert back.observations == {"seen": [1], "text": "\ufffd", "score": 0.5, "(1, 2)": str(print)}
+    assert told == ["the store of episodes was given what JSON does not have, and keeps its text: a tuple"]
+
+
+def test_a_task_of_a_users_class_is_stored_as_a_task(tmp_path):
+    @frozen
+    class Level(Task):
+        level: Any = None
+
+    store = EpisodeFiles(tmp_path)
+    store.add_episode(evolve(episode(), task=Level("q", task_id="t", level={1})))
+    store.close()
+    assert next(read_episodes(tmp_path, "train")).task == Task("q", task_id="t")
+
+
+@pytest.fixture
+def lost(tmp_path):
+    """A store whose run has ended through its failure budget: one sibling failed, one was judged."""
+    store = EpisodeFiles(tmp_path)
+    failed = evolve(episode(1), output=None, failures=(Failure(reason="workflow_error"),), verdict=None)
+    for one in (episode(0, 0.5), failed):
+        store.add_episode(evolve(one, verdict=None))
+    store.add_verdicts(group(episode(0, 0.5), failed))
+    store.forget("train", ["train/1/t/1"], ["train/1/t/0"])
+    return store
+
+
+def test_a_lost_episode_is_forgotten_and_its_sibling_is_judged_again(lost, tmp_path):
+    lost.close()
+    again = EpisodeFiles(tmp_path, replay_after=0)
+    assert (again.recall("train/1/t/1"), again.recall("train/1/t/0").verdict) == (None, None)
+    assert not again.is_replayed("train/1/t/1")
+    again.close()
+
+
+def test_readers_still_see_a_lost_episode_until_it_is_played_again(lost, tmp_path):
+    assert [one.completed for one in read_episodes(tmp_path, "train")] == [True, False]
+    lost.add_episode(episode(1, 1.0))
+    lost.close()
+    assert [one.completed for one in read_episodes(tmp_path, "train")] == [True, True]
+
+
+def test_what_was_played_after_the_loss_is_recalled(lost, tmp_path):
+    lost.add_episode(episode(1, 1.0))
+    lost.close()
+    again = EpisodeFiles(tmp_path, replay_after=0)
+    assert again.recall("train/1/t/1").reward == 1.0
+    again.close()
 
 
 def test_a_full_disk_is_said_and_names_the_way_on(tmp_path):

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from astuner.handover.changes import Change, make_mapping_plain
 from astuner.handover.verdicts import describe_range, read_reward, read_success
-from astuner.plain_values import LARGEST_REWARD, read_number, read_text, show_value
+from astuner.plain_values import LARGEST_REWARD, has_type, read_number, read_text, show_value
 from astuner.schema import WorkflowOutput
 
 
@@ -27,18 +27,26 @@ def check_output(output: object) -> CheckedOutput:
     Metrics that are not finite numbers are left out, and metadata becomes JSON values. Raises `TypeError` for anything but an
     output, and for success without a truth value; `ValueError` for a reward that is not a number, not finite or too large.
     """
-    if not isinstance(output, WorkflowOutput):
+    if not has_type(output, WorkflowOutput):
         raise TypeError(f"the workflow returned {show_value(output)}; it must return a WorkflowOutput")
+    try:
+        return _check(output)
+    except (TypeError, ValueError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        # SystemExit and CancelledError too, which would end more than this episode.
+        raise ValueError(f"a value of the workflow's output raised {type(error).__name__}: {read_text(error)}") from error
+
+
+def _check(output: WorkflowOutput) -> CheckedOutput:
     metadata, changes = make_mapping_plain(output.metadata, "WorkflowOutput.metadata")
-    return CheckedOutput(
-        WorkflowOutput(
-            reward=_read_rewards(output.reward),
-            is_success=_read_success(output.is_success),
-            metadata=metadata,
-            log_metrics=find_numbers(output.log_metrics),
-        ),
-        (*changes, *_list_dropped(output.log_metrics)),
+    checked = WorkflowOutput(
+        reward=_read_rewards(output.reward),
+        is_success=_read_success(output.is_success),
+        metadata=metadata,
+        log_metrics=find_numbers(output.log_metrics),
     )
+    return CheckedOutput(checked, (*changes, *_list_dropped(output.log_metrics)))
 
 
 def find_numbers(metrics: Mapping[Any, Any]) -> dict[str, float]:
@@ -62,11 +70,12 @@ def _list_dropped(metrics: Mapping[Any, Any]) -> Iterator[Change]:
 def _read_rewards(given: Any) -> float | dict[str, float] | None:
     if given is None:
         return None
-    if not isinstance(given, Mapping):
+    if not issubclass(type(given), Mapping):
         return _read_reward(given, "WorkflowOutput.reward")
-    if not given:
+    names = {read_text(name): value for name, value in given.items()}
+    if not names:
         raise ValueError("WorkflowOutput.reward is an empty mapping; name an agent, or give a number for the episode")
-    return {read_text(name): _read_reward(value, f"WorkflowOutput.reward[{read_text(name)!r}]") for name, value in given.items()}
+    return {name: _read_reward(value, f"WorkflowOutput.reward[{name!r}]") for name, value in names.items()}
 
 
 def _read_reward(value: Any, place: str) -> float:

@@ -28,7 +28,9 @@ def check_verdict(verdict: Verdict) -> Verdict | Unjudged:
     """Return a judge's verdict with plain values; an `Unjudged` that says what is wrong if it cannot be used."""
     try:
         return _make_verdict(verdict)
-    except Exception as error:  # noqa: BLE001 - the boundary for judges: values of foreign types may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the boundary for judges: values may raise anything, SystemExit too
         return Unjudged(reason="bad_verdict", detail=read_text(error))
 
 

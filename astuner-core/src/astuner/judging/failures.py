@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from astuner.handover.verdicts import check_verdict
 from astuner.judging.simple_judges import PartwiseJudge
-from astuner.plain_values import read_text, show_value
+from astuner.plain_values import has_type, read_text, show_value
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
@@ -59,7 +59,8 @@ async def _call_within(ask: Callable[[], Awaitable[Found]], timeout_s: float | N
 
 
 def _check_verdict(verdict: object) -> Verdict | Unjudged:
-    if not isinstance(verdict, Verdict | Unjudged):
-        detail = f"{show_value(verdict)} is not a verdict: a judge returns Verdict or Unjudged"
-        return Unjudged(reason="bad_verdict", detail=detail)
-    return check_verdict(verdict) if isinstance(verdict, Verdict) else verdict
+    if has_type(verdict, Verdict):
+        return check_verdict(verdict)
+    if has_type(verdict, Unjudged):
+        return verdict
+    return Unjudged(reason="bad_verdict", detail=f"{show_value(verdict)} is not a verdict: a judge returns Verdict or Unjudged")

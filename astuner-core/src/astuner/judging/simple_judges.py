@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from astuner.errors import PluginError, describe_error
 from astuner.handover.verdicts import check_verdict
-from astuner.plain_values import read_bool, show_value
+from astuner.plain_values import has_type, read_bool, show_value
 from astuner.protocols import Judge
 from astuner.protocols.optional import Closes, JudgesGroups, ScoresEpisodes, find_offer
 from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
@@ -185,10 +185,11 @@ async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def _parse_verdict(answer: Any) -> Verdict | Unjudged | None:
     """Return the verdict in a user's return value, or why it cannot be used; None if it holds none."""
-    if isinstance(answer, Verdict):
+    if has_type(answer, Verdict):
         return check_verdict(answer)
-    reward, is_success = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
-    if isinstance(answer, tuple):
+    is_pair = has_type(answer, tuple) and len(answer) == 2
+    reward, is_success = answer if is_pair else (answer, None)
+    if is_pair:
         is_success = parse_bool(is_success)
         if is_success is None:
             return None

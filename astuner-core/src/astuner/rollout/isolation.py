@@ -51,7 +51,7 @@ class OnLoop:
 
     async def run(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
         """Await the workflow."""
-        return check_output(await self._make().execute(workflow_task, tuner))
+        return await _play(self._make(), workflow_task, tuner)
 
     def close(self) -> None:
         """Nothing is kept."""
@@ -73,7 +73,7 @@ class InThread:
             task = asyncio.current_task()
             assert task is not None  # a coroutine under asyncio.run is always in a task
             loops.append((asyncio.get_running_loop(), task))
-            return check_output(await self._make().execute(workflow_task, tuner))
+            return await _play(self._make(), workflow_task, tuner)
 
         # The thread sees the context variables of the episode's task.
         context = contextvars.copy_context()
@@ -173,6 +173,11 @@ class _Worker:
         self._pipe.close()
 
 
+async def _play(workflow: Workflow, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
+    # Checked in the coroutine: a loop that ends may show the result of its last task, which raises if the values in it do.
+    return check_output(await workflow.execute(workflow_task, tuner))
+
+
 def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> None:
     """Play one workflow after the other until the pipe closes."""
     sys.path[:] = path
@@ -185,6 +190,6 @@ def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> 
         except EOFError:
             return
         try:
-            pipe.send((check_output(asyncio.run(loaded.make().execute(workflow_task, tuner))),))
+            pipe.send((asyncio.run(_play(loaded.make(), workflow_task, tuner)),))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: it crosses the pipe as text
             pipe.send((None, describe_error(error), find_surroundings_failure(error)))

@@ -11,7 +11,7 @@ from attrs import asdict, fields_dict
 
 from astuner.handover.outputs import check_output
 from astuner.handover.verdicts import check_verdict
-from astuner.plain_values import make_plain, read_text
+from astuner.plain_values import DEEPEST_RECORD, make_plain, read_text
 from astuner.schema import Call, Episode, Failure, Finding, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
 
 Json = dict[str, Any]
@@ -44,7 +44,7 @@ def encode_record(record: Json, report: Report | None = None) -> bytes:
     try:
         return _encode(record)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        plain = make_plain(record)
+        plain = make_plain(record, deepest=DEEPEST_RECORD)
         if report is not None:
             what = plain.replaced or ("text that is not valid Unicode" if plain.mended else read_text(error))
             report(f"the store of episodes was given what JSON does not have, and keeps its text: {what}")
@@ -59,7 +59,7 @@ def decode_record(line: bytes) -> Any:
     """Return a record of the store. Text that an earlier version has left there is mended if it is not valid Unicode."""
     record = json.loads(line)
     # Surrogates are written as escapes, or as bytes that begin with these.
-    return make_plain(record).value if b"\\u" in line or b"\xed" in line else record
+    return make_plain(record, deepest=DEEPEST_RECORD).value if b"\\u" in line or b"\xed" in line else record
 
 
 def encode_episode(episode: Episode, report: Report | None = None) -> bytes:

@@ -60,7 +60,7 @@ def episode(
         step=step,
         repeat=repeat,
         split=split,  # type: ignore[arg-type]
-        output=WorkflowOutput(metadata={"final_answer": "3"}, log_metrics={"turns": 2}),
+        output=WorkflowOutput(metadata={"final_answer": "3"}, log_metrics={"turns": 2.0}),
         calls=(call,),
         samples=tuple(sample(identity, agent, task_id=task) for agent in agents for _ in range(rows)),
         verdict=verdict,

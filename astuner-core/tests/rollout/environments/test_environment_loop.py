@@ -86,6 +86,7 @@ def test_metrics_of_the_loop_are_logged(games: Any):
         "context_full": 0.0,
         "actions_not_found": 1.0,
         "messages_clipped": 0.0,
+        "messages_mended": 0.0,
         "infos_left_out": 0.0,
     }
 
@@ -356,7 +357,7 @@ def test_in_a_thread_of_its_own_an_environment_may_block(games: Any):
 
 def test_infos_are_kept_as_json_and_the_huge_ones_counted(games: Any):
     small = games.play("OddInfo", "small").output
-    assert small.metadata["infos"] == [{"seen": "{1}", "big": ""}]
+    assert small.metadata["infos"] == [{"seen": [1], "big": ""}]
     big = games.play("OddInfo", "big").output
     assert big.metadata["infos"][0]["left_out"].endswith("characters")
     assert big.log_metrics["infos_left_out"] == 1.0
