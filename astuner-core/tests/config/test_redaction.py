@@ -184,3 +184,99 @@ def test_a_reference_to_the_environment_is_not_a_secret() -> None:
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
     once = redact_values(text)
     assert redact_values(once) == once
+
+
+PLANTED = {
+    "Slack webhook": "https://hooks.slack.com/services/T0AAAAAAA/B0BBBBBBB/{}",
+    "Discord webhook": "https://discord.com/api/webhooks/123456789012345678/{}",
+    "Feishu webhook": "https://open.feishu.cn/open-apis/bot/v2/hook/{}",
+    "Telegram bot": "https://api.telegram.org/bot123456789:{}/sendMessage",
+    "WeCom webhook": "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key={}",
+    "DingTalk": "https://oapi.dingtalk.com/robot/send?access_token={}",
+    "query": "http://host/v1?api_key={}&limit=3",
+    "second argument": "http://host/v1?limit=3&token={}",
+    "signed address": "https://x.blob.core.windows.net/c?sv=2024&sig={}",
+    "redis without a user": "redis://:{}@host:6379/0",
+    "a password with / and @": "https://user:p@ss/{}/w0rd@host/path",
+    "a password with : and #": "amqp://user:a:{}@host",
+    "Sentry": "https://0123456789abcdef{}@o1.ingest.sentry.io/2",
+    "Azure": "DefaultEndpointsProtocol=https;AccountName=me;AccountKey={}==;EndpointSuffix=x",
+    "libpq": "host=h dbname=d user=u password={}",
+    "Stripe": "sk_live_{}",
+    "GitHub": "ghp_{}",
+    "Hugging Face": "hf_{}",
+    "GitLab": "glpat-{}",
+    "Groq": "gsk_{}",
+    "SendGrid": "SG.{0}.{0}",
+    "an option": "serve --password {}",
+    "an option with =": "serve --token={} --port 80",
+    "a variable in one word": "PGPASSWORD={} psql",
+    "sshpass": "SSHPASS={} ssh host",
+    "curl": "curl -u me:{} http://host",
+    "a dict in an error": "bad request: {{'api_key': '{}', 'limit': 3}}",
+    "JSON in an error": '{{"client_secret": "{}"}}',
+    "Cookie": "curl -H 'Cookie: session={}' http://host",
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_secret_of_each_kind_is_removed(name: str) -> None:
+    secret = "Zq7Kx9Lm2Pv4Rt8Ws3Ny"
+    kept = redact_values(PLANTED[name].format(secret))
+    assert secret not in kept
+    assert "p@ss" not in kept
+    assert "w0rd" not in kept
+
+
+@pytest.mark.parametrize(
+    "key", ["slack_webhook", "webhook_url", "WEBHOOK", "dsn", "SENTRY_DSN", "db_pass", "PGPASSWORD", "passcode"]
+)
+def test_further_names_of_secrets(key: str) -> None:
+    assert is_secret(key)
+
+
+@pytest.mark.parametrize("key", ["val_pass_n", "pass_rate", "passage", "bypass", "compass", "passes", "dsname", "hook"])
+def test_names_that_only_sound_alike(key: str) -> None:
+    assert not is_secret(key)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://host:8000/path@2x/b@c",
+        "http://localhost:11434/v1",
+        "git@github.com:org/repo.git",
+        "ssh://git@host:22/repo",
+        "http://host/search?q=a:b@c&page=2&token_count=512",
+        "https://host/list?key=name&sort=asc&max_tokens=512",
+        "docker run -u 1000:1000 -p 80:80 --user root:root image",
+        "key: value",
+        "'key': 'a plain value'",
+        "{'answer': 'Basic algebra', 'tokenizer': 'some/tokenizer-name'}",
+        "Basic arithmetic is needed",
+        "https://hooks.slack.com/docs",
+        "--set model.path=./model --max-tokens=512 --auth=none --token=auto",
+        "password=${oc.env:PASSWORD}",
+        "reward pass@4=0.5 and pass_n=4",
+        "if password == other:",
+    ],
+)
+def test_further_texts_stay_as_they_are(text: str) -> None:
+    assert redact_values(text) == text
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        ("serve --token hunter --port 80", f"serve --token {REDACTED} --port 80"),
+        ("API_TOKEN=hunter serve --max-tokens 512", f"API_TOKEN={REDACTED} serve --max-tokens 512"),
+        ("serve --token ${oc.env:TOKEN}", "serve --token ${oc.env:TOKEN}"),
+    ],
+)
+def test_in_a_command_an_ordinary_word_may_be_a_secret(command: str, kept: str) -> None:
+    assert redact_tree({"services": {"web": {"command": command}}}) == {"services": {"web": {"command": kept}}}
+    assert redact_text(f"a:\n  command: {command}  # mine\n") == f"a:\n  command: {kept}  # mine\n"
+
+
+def test_a_password_is_removed_where_what_follows_is_not_an_address() -> None:
+    assert redact_values("redis://:hunter2@h, and more") == f"redis://{REDACTED}@h, and more"

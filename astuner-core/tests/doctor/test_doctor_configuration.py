@@ -118,7 +118,7 @@ def test_a_value_of_the_dotenv_is_named_and_never_shown(doctor: Doctor, rows: Ro
     found = rows("--conf", conf)
     assert found["keys", "OPENAI_API_KEY"]["detail"] == "set in .env"
     assert found["keys", "ACME_STAMP"]["detail"] == "set in .env"
-    assert "'<redacted>'" in found["configuration", "astuner.seed"]["detail"]
+    assert "'${oc.env:ACME_STAMP}'" in found["configuration", "astuner.seed"]["detail"]
     said = [doctor("--conf", conf), doctor("--conf", conf, "--json")]
     assert SECRET not in "".join(run.stdout + run.stderr for run in said)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,17 @@ def leaked(directory: Path) -> list[tuple[str, str]]:
     return [(path.name, secret) for path in files for secret in SECRETS if secret in path.read_text(errors="replace")]
 
 
+def test_only_the_user_may_read_what_the_run_has_written(play: Callable[..., Any]) -> None:
+    before = os.umask(0)
+    try:
+        directory = play().directory
+    finally:
+        os.umask(before)
+    written = [directory, *directory.rglob("*")]
+    assert {path.name for path in written} >= {"config.yaml", "run.json", "state.json", "metrics.jsonl", "train.jsonl", "logs"}
+    assert [str(path) for path in written if path.stat().st_mode & 0o077] == []
+
+
 def test_nothing_in_the_run_directory_has_a_secret(play: Callable[..., Any]) -> None:
     directory = play().directory
     assert json.loads((directory / "run.json").read_text())["command"][:3] == ["astuner", "run", "--set"]
@@ -78,7 +90,7 @@ def test_a_judge_that_tells_its_options_is_not_repeated(
     with pytest.raises(PluginError) as caught:
         play(fails=True)
     said = capsys.readouterr()
-    assert "the server refused <redacted>, <redacted> and <redacted>" in str(caught.value)
+    assert "the server refused <redacted>, ${oc.env:TOKEN_OF_TODAY} and <redacted>" in str(caught.value)
     assert [secret for secret in SECRETS if secret in str(caught.value) + said.out + said.err] == []
     [state] = tmp_path.rglob("state.json")
     assert leaked(state.parent) == []

@@ -9,7 +9,7 @@ import click
 
 from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
-from astuner.config.redaction import redact_tree
+from astuner.config.redaction import redact_tree, redact_values
 
 if TYPE_CHECKING:
     from astuner.processes import ProgramRecord
@@ -43,7 +43,7 @@ def _describe_program(record: ProgramRecord) -> dict[str, Any]:
         "pid": record.program or record.pid,
         "since": record.started,
         "port": record.port,
-        "url": record.url,
+        "url": record.url and redact_values(record.url),
         "directory": record.directory,
         "log": record.log,
         "memory_bytes": memory_bytes(record),

@@ -15,6 +15,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.errors import DataError
+from astuner.private_files import open_private
 
 _WAIT_S = 30.0
 """How long to wait for another process that writes."""
@@ -52,6 +53,8 @@ class LLMCache:
         self._warned = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            # SQLite gives its other files the mode of this one.
+            open_private(path, "ab").close()
             self._file = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
             self._prepare()
         except (OSError, sqlite3.Error) as error:

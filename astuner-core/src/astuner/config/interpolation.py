@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import cached_property, partial
 from typing import Any
@@ -23,6 +23,11 @@ _MISSING_VARIABLE = re.compile(r"Environment variable '([^']+)' not found")
 
 _VARIABLE = re.compile(r"\$\{oc\.env:\s*([A-Za-z_]\w*)")
 _LONG_ENOUGH = 4
+
+
+def list_variables(texts: Iterable[object]) -> frozenset[str]:
+    """Return the environment variables that texts take values from."""
+    return frozenset(name for text in texts for name in _VARIABLE.findall(str(text)))
 
 
 @define(eq=False, slots=False)
@@ -101,7 +106,7 @@ class Interpolation:
     @cached_property
     def _variables(self) -> dict[str, str]:
         """The variables that the configuration takes values from, the longest value first; short ones are found by chance."""
-        names = {name for text in flatten(self.tree).values() for name in _VARIABLE.findall(str(text))}
+        names = list_variables(flatten(self.tree).values())
         values = {name: os.environ.get(name, "") for name in sorted(names)}
         long = {name: value for name, value in values.items() if len(value) >= _LONG_ENOUGH}
         return dict(sorted(long.items(), key=lambda item: -len(item[1])))

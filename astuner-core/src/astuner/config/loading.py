@@ -59,7 +59,7 @@ class LoadedConfig:
     @property
     def secrets(self) -> Secrets:
         """The values that must not be shown."""
-        return Secrets.of(self.resolved, self.native)
+        return Secrets.of(self.resolved, self.native, written=self.from_environment.values())
 
     @property
     def environment_values(self) -> Mapping[str, str]:
@@ -126,7 +126,7 @@ def examine_config(
     interpolation = Interpolation(whole)
     whole = interpolation.resolve()
     renaming.apply_to_values(whole[ROOT])
-    secrets = Secrets.of(chosen, whole)
+    secrets = Secrets.of(chosen, whole, written=interpolation.from_environment.values())
     unresolved = locate_faults(FaultsError(interpolation.faults), key="", locate=locate)
     problems = [*file.problems, *command.problems, *renaming.problems, *_check_files_of_tasks(whole[ROOT], locate)]
     config, faults = structure_sound_parts(whole[ROOT], converter)

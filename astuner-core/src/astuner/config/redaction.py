@@ -3,60 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 from astuner.config.places import KeyPath, format_path
+from astuner.config.secret_forms import FLAG, REDACTED, is_secret_option, redact_command_line, redact_keys, redact_values
+from astuner.config.secret_names import is_command, is_flag, is_secret
 from astuner.config.trees import change_leaves
 
-REDACTED = "<redacted>"
+__all__ = [
+    "REDACTED",
+    "is_secret",
+    "redact_keys",
+    "redact_text",
+    "redact_tree",
+    "redact_values",
+    "restore_values",
+    "restore_variables",
+]
 
-_PASSWORDS = frozenset({"password", "passwords", "passwd", "passphrase", "pwd"})
-_SECRET_WORDS = _PASSWORDS | {"key", "keys", "apikey", "apikeys", "token", "secret", "secrets", "credential", "credentials"}
-_LOGIN_WORDS = frozenset({"auth", "oauth", "authorization", "authentication", "bearer", "jwt", "cookie", "cookies"})
-_HOW = frozenset({"type", "mode", "method", "scheme", "kind", "url", "uri", "endpoint", "host", "enabled", "required", "sock"})
-"""Endings after a word of `_LOGIN_WORDS` that mean how one logs in, not with what, as in `auth_type`."""
-_NAMED = frozenset(
-    {"answer", "question", "query", "prompt", "response", "reference", "reward", "score", "label", "image", "text", "task"}
-    | {"metadata", "column", "primary", "foreign", "sort", "group", "cache"}
-    | {"eos", "bos", "pad", "unk", "mask", "stop", "special"}
-)
-"""Before `key` or `token` these make it the name of a field, as in `answer_key`, or a piece of text, as in `eos_token`."""
-_WHERE = frozenset({"env", "var", "variable", "file", "path", "name", "field", "column"})
-"""Endings that mean that only the place of a secret is named, as in `api_key_env`."""
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_SECRET_VALUE = re.compile(
-    r"""
-    \b(?:sk-(?=[\w|-]*[0-9A-Z])[A-Za-z0-9_\-|]{6,}
-      | hf_[A-Za-z0-9]{16,} | gh[oprsu]_[A-Za-z0-9]{16,} | github_pat_\w{16,} | glpat-[\w-]{16,}
-      | xox[abeoprs]-[\w-]{10,} | AIza[\w-]{30,} | (?:AKIA|ASIA)[A-Z0-9]{16}\b)
-    | \beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*                                   # a JSON web token
-    | (?<=://)[^/\s:@]+:[^/\s@]+(?=@)                                      # a password in an address
-    | (?<=\bBearer\ )(?:(?=[^\s0-9]*[0-9])[\w.~+/=|-]{6,}|[\w.~+/=|-]{16,})
-    | -----BEGIN\ [A-Z\ ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z\ ]*PRIVATE\ KEY-----|\Z)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_HEADER = re.compile(
-    r"""
-    (?P<name>(?<![\w-])(?:
-        (?:Proxy-)?Authorization["']?\s?:\s?["']?(?:(?:Bearer|Basic|Digest|Token|Negotiate)\s+|(?=[^\s"']*[0-9]))
-      | (?:X-)?(?:Api-Key|Auth(?:-Token|-Key)?)["']?\s?:\s?["']?
-      | (?:Set-)?Cookie["']?\s?:\s?["']?(?=[\w.-]+=)
-    ))
-    (?P<value>[^\s"',;{}\[\]$<|>&*!\#]{4,}(?:;\s?[\w.-]+=[^\s"',;{}\[\]]+)*)
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-"""A header of HTTP, as in `curl -H 'Authorization: Bearer …'`."""
-_FLAG = re.compile(
-    r"""(?P<name>(?<!\S)(?:--?[A-Za-z][\w-]*(?:[ \t]+|=)|[A-Z][A-Z0-9]*_[A-Z0-9_]*=))"""
-    r"""(?P<value>"[^"]*"|'[^']*'|[^\s"'<$-][^\s"']*)"""
-)
-"""A flag with its value, as in `--password …`, or a variable with its own, as in `API_KEY=…`."""
-_ORDINARY = re.compile(r"(?=.{1,15}$)(?!sk-)[a-z]+(?:[_=.-][a-z]+)*[.,;:)]*|[0-9][0-9a-z.,:-]{0,10}")
-"""A value that is no secret behind a name that may be that of one: a word, a number, or a list of numbers."""
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*\w+\s*\}")
 
 
@@ -86,86 +52,46 @@ def restore_values(tree: Mapping[str, Any], values: Mapping[str, str]) -> dict[s
 
 def redact_text(text: str) -> str:
     """Take the secrets out of a YAML text, leaving everything else, comments too, as it was written."""
-    for start, end in sorted(_find_secret_spans(text), reverse=True):
-        text = text[:start] + REDACTED + text[end:]
+    values, commands = _find_secret_spans(text)
+    for start, end in sorted(values | commands, reverse=True):
+        shown = redact_command_line(text[start:end]) if (start, end) in commands else REDACTED
+        text = text[:start] + shown + text[end:]
     return redact_values(text)
 
 
-def redact_values(text: str) -> str:
-    """Take out of any text what looks like a secret: `sk-…`, `Bearer …`, `--password …`, a password in an address."""
-    return redact_keys(_FLAG.sub(_hide_value, text))
-
-
-def redact_keys(text: str) -> str:
-    """Take out of any text what can only be a secret, by its own form or that of its header: `sk-…`, `Bearer …`.
-
-    What programs are given (`--token …`, `MAX_TOKEN=…`) stays: in a text about programs it is mostly no secret.
-    """
-    return _SECRET_VALUE.sub(REDACTED, _HEADER.sub(_hide_value, text))
-
-
-def is_secret(key: str) -> bool:
-    """Whether a key's name means that its value is a secret; `tokenizer`, `max_tokens` or `answer_key` does not."""
-    words = _split_words(key)
-    if words and words[-1] in _WHERE:
-        return False
-    if not _LOGIN_WORDS.isdisjoint(words) and words[-1] not in _HOW:
-        return True
-    return any(word in _SECRET_WORDS and before not in _NAMED for before, word in pairwise(["", *words]))
-
-
-def _hide_value(given: re.Match[str]) -> str:
-    """Hide the value of a header, a flag or a variable, unless it is ordinary, as in `MAX_TOKEN=512` or "the --token option"."""
-    name, value = given["name"], given["value"].strip("\"'")
-    words = _split_words(name)
-    if words and words[-1] in _PASSWORDS:
-        hidden = name.endswith("=") or not value.islower() or not value.isalpha()
-    else:
-        hidden = len(value) >= 8 and not _ORDINARY.fullmatch(value)
-    return name + REDACTED if hidden and (":" in name or _names_secret(words)) else given[0]
-
-
-def is_flag(before: Any) -> bool:
-    """Whether an item of a command, such as `--password`, means that the next one is a secret."""
-    return isinstance(before, str) and before.startswith("-") and "=" not in before and _names_secret(_split_words(before))
-
-
-def _names_secret(words: Sequence[str]) -> bool:
-    """Whether a flag or a variable ends in the word for a secret; `--key` alone mostly means a column."""
-    if not words or words in (["key"], ["keys"]):
-        return False
-    return words[-1] in _SECRET_WORDS | _LOGIN_WORDS and is_secret("_".join(words))
-
-
-def _split_words(name: str) -> list[str]:
-    return [word.lower() for word in _WORDS.findall(name)]
-
-
-def _redact(value: Any, secret: bool) -> Any:
+def _redact(value: Any, secret: bool, command: bool = False) -> Any:
     if isinstance(value, Mapping):
-        return {key: _redact(item, secret or is_secret(str(key))) for key, item in value.items()}
+        return {key: _redact(item, secret or is_secret(str(key)), is_command(str(key))) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_redact(item, secret or is_flag(before)) for before, item in pairwise(["", *value])]
+        return [_redact(item, secret or is_flag(before), command) for before, item in pairwise(["", *value])]
     if not isinstance(value, str) or not value or _ENVIRONMENT.fullmatch(value):
         return value
-    return REDACTED if secret else redact_values(value)
+    if secret:
+        return REDACTED
+    return redact_command_line(value) if command else redact_values(value)
 
 
-def _find_secret_spans(text: str) -> set[tuple[int, int]]:
+def _find_secret_spans(text: str) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    """Return where the values of secret keys stand in a YAML, and commands with a secret option."""
     import yaml
 
     spans: set[tuple[int, int]] = set()
 
-    def walk(node: Any, secret: bool) -> None:
+    def walk(node: Any, secret: bool, command: bool = False) -> None:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                walk(value, secret or is_secret(str(key.value)))
+                walk(value, secret or is_secret(str(key.value)), is_command(str(key.value)))
         elif isinstance(node, yaml.SequenceNode):
             for before, item in pairwise([None, *node.value]):
-                walk(item, secret or is_flag(getattr(before, "value", "")))
-        elif secret and node.tag.endswith(":str") and node.value and not _ENVIRONMENT.fullmatch(node.value):
-            spans.add((node.start_mark.index, node.end_mark.index))
+                walk(item, secret or is_flag(getattr(before, "value", "")), command)
+        elif node.tag.endswith(":str") and node.value and not _ENVIRONMENT.fullmatch(node.value):
+            place = (node.start_mark.index, node.end_mark.index)
+            if secret:
+                spans.add(place)
+            elif command and any(map(is_secret_option, FLAG.finditer(node.value))):
+                commands.add(place)
 
+    commands: set[tuple[int, int]] = set()
     for document in yaml.compose_all(text, yaml.SafeLoader):
         walk(document, secret=False)
-    return spans
+    return spans, commands

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
 import attrs
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
-from astuner.config.redaction import REDACTED, is_flag, is_secret, redact_text, redact_values
+from astuner.config.interpolation import list_variables
+from astuner.config.redaction import REDACTED, is_secret, redact_text, redact_values
+from astuner.config.secret_forms import ORDINARY
+from astuner.config.secret_names import is_flag
 from astuner.config.structure_errors import NO_SUCH_KEY
+from astuner.config.trees import change_leaves
 from astuner.errors import AstunerError, ConfigError, Problem
 
 _LONG_ENOUGH = 6
@@ -25,18 +30,31 @@ _GIVEN = re.compile(r"""(?P<name>(?<!\S)--?[A-Za-z][\w-]*(?:\s+|=)|(?<!\S)[A-Za-
 
 @frozen
 class Secrets:
-    """The values of keys such as `api_key`."""
+    """The values of keys such as `api_key`, and those of environment variables that a configuration uses."""
 
     values: frozenset[str]
+    variables: Mapping[str, str] = field(factory=dict)
+    """What is shown in place of the value of a variable, `${oc.env:NAME}`, by the value."""
 
     @classmethod
-    def of(cls, *trees: object) -> Secrets:
-        """Collect from nested mappings and lists, and from attrs objects."""
-        return cls(frozenset(value for tree in trees for value in _find_secret_values(tree, secret=False)))
+    def of(cls, *trees: object, written: Iterable[str] = ()) -> Secrets:
+        """Collect from nested mappings and lists, and from attrs objects; and from the variables of the environment.
+
+        These are those that `written` texts name as `${oc.env:NAME}`, and all whose names mean a secret, as `OPENAI_API_KEY`.
+        """
+        values = frozenset(value for tree in trees for value in _find_secret_values(tree, secret=False))
+        return cls(values, _find_variables(list_variables(written)))
 
     def hide(self, text: str) -> str:
         """Take the values out of a text, and whatever else looks like a secret."""
+        for value, shown in sorted(self.variables.items(), key=lambda item: -len(item[0])):
+            for written in (value, repr(value)[1:-1]):
+                text = text.replace(written, shown)
         return redact_values(_remove_values(text, (value for value in self.values if len(value) >= _LONG_ENOUGH)))
+
+    def hide_in_tree(self, value: Any) -> Any:
+        """Return a copy of nested mappings and lists without the values, whatever the keys."""
+        return change_leaves(value, lambda item, _: self.hide(item) if isinstance(item, str) else item)
 
     def hide_in_problem(self, problem: Problem) -> Problem:
         """Take the values out of a message; a problem with the key of a secret is reported without any value."""
@@ -63,6 +81,16 @@ class Secrets:
         except AstunerError as error:
             self.hide_in_error(error)
             raise
+
+
+def _find_variables(names: Set[str]) -> dict[str, str]:
+    """Return `${oc.env:NAME}` by value, without values that are found by chance in ordinary text: words, numbers and paths."""
+    found = {}
+    for name, value in os.environ.items():
+        hidden = is_secret(name) or (name in names and not value.startswith(("/", "./", "../", "~")))
+        if hidden and len(value) >= _LONG_ENOUGH and not ORDINARY.fullmatch(value):
+            found[value] = f"${{oc.env:{name}}}"
+    return found
 
 
 def redact_command(arguments: Sequence[str]) -> list[str]:

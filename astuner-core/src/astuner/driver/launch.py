@@ -211,7 +211,8 @@ class _Run:
             with suppress(OSError):
                 print(self._secrets.hide(text), file=sys.stderr, flush=True)
 
-        place = ServiceHost(directory=self._directory.path, say=say, warn=self.notify, stopped=lambda: self.control.stop)
+        hide, warn = self._secrets.hide, self.notify
+        place = ServiceHost(directory=self._directory.path, say=say, warn=warn, stopped=lambda: self.control.stop, hide=hide)
         services = choose_services(names, self.info, self._plan.catalog, self._hooks)
         with stop_on_signals(self.control, say):
             self._stack.enter_context(run_services(services, place))
@@ -335,7 +336,7 @@ class _Run:
         self._directory.write_config(
             given=redact_text(loaded.text),
             resolved=to_yaml(loaded),
-            native=redact_tree(restore_values(self.info.native, loaded.environment_values)),
+            native=self._secrets.hide_in_tree(redact_tree(restore_values(self.info.native, loaded.environment_values))),
             environment=sign_variables(loaded),
         )
 
@@ -385,7 +386,7 @@ def _collect_run_facts(plan: Plan) -> dict[str, Any]:
         "versions": {"astuner-core": version("astuner-core"), "python": platform.python_version()},
         "plugins": list_plugins_in_use(plan),
         "git": _read_git_state(plan.loaded.path.parent),
-        "command": redact_command(sys.argv),
+        "command": list(map(plan.loaded.secrets.hide, redact_command(sys.argv))),
     }
 
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +16,7 @@ from typing import IO, Any
 from attrs import evolve
 
 from astuner.errors import AstunerError
+from astuner.private_files import make_private_directory, open_private
 from astuner.processes import process_members
 from astuner.processes.program_handle import ProgramHandle
 from astuner.processes.program_record import STATE_VARIABLE, Kind, Lease, ProgramRecord, RecordFiles, write_record
@@ -38,11 +39,13 @@ def launch(
     lease: Lease | None = None,
     facts: Mapping[str, Any] | None = None,
     scratch: Path | None = None,
+    hide: Callable[[str], str] | None = None,
 ) -> ProgramHandle:
     """Start a program that ends with this process, however it ends, unless leased; raises if it cannot be started.
 
     Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are recorded
     for other processes. `scratch` is a directory that is created before the program starts and removed after it ends.
+    `hide` takes the secrets of a configuration out of what is recorded of the command.
     """
     from astuner.config.secrets import redact_command
 
@@ -52,7 +55,7 @@ def launch(
         name=name,
         pid=0,
         born=0.0,
-        command=tuple(redact_command(command)),
+        command=tuple(map(hide or str, redact_command(command))),
         directory=None if directory is None else str(directory),
         log=str(log.absolute()),
         started=format_now(),
@@ -64,7 +67,7 @@ def launch(
     place = str(Path(cwd or ".").absolute())
     files = RecordFiles.of(started.id)
     _make_directories(files.record.parent, log.parent)
-    with log.open("ab") as output:
+    with open_private(log, "ab") as output:
         output.write(f"--- {started.started} {started.what} in {place}: {' '.join(started.command)}\n".encode())
         output.flush()
         started = evolve(started, log_start=output.tell())
@@ -83,7 +86,7 @@ def launch(
         "ended": str(files.ended),
         "scratch": None if scratch is None else str(scratch.absolute()),
     }
-    files.lease.touch()
+    files.lease.touch(mode=0o600)
     try:
         if scratch is not None:
             scratch.mkdir(mode=0o700)
@@ -108,7 +111,7 @@ def launch(
 
 def _make_directories(records: Path, logs: Path) -> None:
     try:
-        records.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(records)
         logs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         remedy = f"; set {STATE_VARIABLE} to a directory that can be written to" if error.filename != str(logs) else ""

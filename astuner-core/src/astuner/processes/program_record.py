@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import asdict, field, fields_dict, frozen
 
+from astuner.private_files import make_private_directory, open_private
+
 if TYPE_CHECKING:
     import cattrs
 
@@ -101,9 +103,10 @@ def records_directory() -> Path:
 def write_record(started: ProgramRecord) -> None:
     """Write a record, whole or not at all, readable by its user alone."""
     path = RecordFiles.of(started.id).record
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_directory(path.parent)
     part = path.with_name(f".{path.name}.part")
-    part.write_text(json.dumps(asdict(started), ensure_ascii=False), encoding="utf-8")
+    with open_private(part, "w") as file:
+        file.write(json.dumps(asdict(started), ensure_ascii=False))
     part.replace(path)
 
 

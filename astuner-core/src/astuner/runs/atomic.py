@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import RunFailed
+from astuner.private_files import open_private
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace a file's content: write a temporary file next to it, fsync, rename."""
+def write_text(path: Path, text: str, *, private: bool = True) -> None:
+    """Replace a file's content: write a temporary file next to it, fsync, rename. A private one is its user's alone."""
     with explain_os_errors(path):
         beside = path.with_name(path.name + ".part")
-        with beside.open("w", encoding="utf-8") as file:
+        with open_private(beside, "w") if private else beside.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

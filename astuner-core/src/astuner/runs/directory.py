@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from astuner.errors import UsageError
+from astuner.private_files import DIRECTORY_MODE, make_private, make_private_directory, open_private
 from astuner.runs.atomic import explain_os_errors, write_json, write_text
 
 
@@ -51,10 +52,12 @@ class RunDirectory:
     def open(self) -> None:
         """Make the directory and take its lock, which the system releases when this process ends, however it ends."""
         with explain_os_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            self.logs.mkdir(exist_ok=True)
-            self.checkpoints.mkdir(exist_ok=True)
-            lock = (self.path / "lock").open("a+")
+            make_private_directory(self.path)
+            # An earlier version let others read.
+            make_private(self.path)
+            self.logs.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+            self.checkpoints.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+            lock = open_private(self.path / "lock", "a+")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -71,8 +74,9 @@ class RunDirectory:
         self._lock = lock
 
     def close(self) -> None:
-        """Release the lock."""
+        """Release the lock, and take the access of others to what libraries have written."""
         if self._lock is not None:
+            make_private(self.path)
             self._lock.close()
             self._lock = None
 

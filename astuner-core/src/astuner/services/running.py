@@ -16,6 +16,7 @@ from attrs import define, field, frozen
 
 from astuner.config.model import Service
 from astuner.errors import Interrupted, UsageError
+from astuner.private_files import make_private_directory, open_private
 from astuner.processes import Lease, ProgramHandle, ProgramRecord, attach, launch, list_programs, wait_until_ready
 from astuner.processes.process_environment import export_variables
 from astuner.processes.program_record import state_directory
@@ -39,6 +40,8 @@ class ServiceHost:
     """Warns about a service that ends during the run."""
     stopped: Callable[[], bool]
     """Whether the run was asked to stop."""
+    hide: Callable[[str], str] | None = None
+    """Takes the secrets of the run out of a text."""
 
 
 @contextmanager
@@ -117,6 +120,7 @@ class _Services:
             lease=Lease(idle_s=None) if service.keep else None,
             facts={"digest": digest},
             scratch=definition.scratch,
+            hide=self.place.hide,
         )
 
     def _begin(self, launched: ProgramHandle, name: str, service: Service) -> None:
@@ -190,8 +194,8 @@ def _lock_name(name: str) -> Iterator[None]:
         # If nothing can be written, services have no records and none is kept.
         with suppress(OSError):
             home = state_directory() / "locks"
-            home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = stack.enter_context((home / f"service-{blake2b(name.encode(), digest_size=8).hexdigest()}").open("w"))
+            make_private_directory(home)
+            lock = stack.enter_context(open_private(home / f"service-{blake2b(name.encode(), digest_size=8).hexdigest()}", "w"))
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -46,6 +46,8 @@ class WriterProcess:
                 pass_fds=(theirs.fileno(),),
                 # Ctrl-C is for the run only, which then reports how it ended.
                 start_new_session=True,
+                # What the library writes is for its user alone.
+                umask=0o077,
             )
 
     def post(self, do: str, **what: Any) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import RunFailed
+from astuner.private_files import open_private
 from astuner.protocols import RunInfo
 from astuner.runs.atomic import explain_os_errors, write_text
 from astuner.schema import Group
@@ -26,7 +27,7 @@ class JsonlLogger:
         self._path = path
         with explain_os_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab")
+            self._file = open_private(path, "ab")
         self._drop_half_a_row()
 
     @classmethod
@@ -52,7 +53,7 @@ class JsonlLogger:
         kept = [line for number, line in enumerate(lines, 1) if self._read_step(number, line) <= step]
         write_text(self._path, "".join(kept))
         with explain_os_errors(self._path):
-            self._file = self._path.open("ab")
+            self._file = open_private(self._path, "ab")
 
     def close(self) -> None:
         """Close the file."""

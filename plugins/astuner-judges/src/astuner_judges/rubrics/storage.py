@@ -122,7 +122,7 @@ def digest_values(*parts: Any) -> str:
 def write_rubrics(path: Path, held: RubricFile) -> None:
     """Write the file, replacing what is there in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, to_yaml(held))
+    write_text(path, to_yaml(held), private=False)
 
 
 def to_yaml(held: RubricFile) -> str:
