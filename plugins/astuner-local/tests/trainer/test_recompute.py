@@ -23,7 +23,9 @@ def adapt(model: nn.Module) -> nn.Module:
 
 
 @pytest.mark.parametrize("adapters", [False, True])
-def test_the_update_has_the_same_bits(make_model: Callable[..., Any], make_groups: Callable[..., list[TrainRow]], adapters: bool) -> None:
+def test_the_update_has_the_same_bits(
+    make_model: Callable[..., Any], make_groups: Callable[..., list[TrainRow]], adapters: bool
+) -> None:
     found = []
     for recompute in (False, True):
         model = make_model()
