@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recipe_files import RECIPES, Recipe, list_recipes
+from recipe_files import LARGEST_SHARE, RECIPES, Recipe, list_recipes, list_totals
 
 from astuner.config.loading import load_config
 
@@ -77,3 +77,9 @@ def test_its_agent_and_tasks_are_files_of_the_repository(recipe: Recipe) -> None
 @pytest.mark.parametrize("recipe", list_recipes(), ids=lambda recipe: recipe.name)
 def test_each_states_that_it_is_not_measured(recipe: Recipe) -> None:
     assert "Not measured on a GPU" in recipe.path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("recipe", list_recipes("local"), ids=lambda recipe: recipe.name)
+def test_it_fits_the_gpus_that_it_names(recipe: Recipe) -> None:
+    totals = list_totals(recipe, "local")
+    assert all(total <= LARGEST_SHARE * recipe.gpu_bytes for total in totals)

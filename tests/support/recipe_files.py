@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import yaml
 from attrs import frozen
 
+from astuner.cli import exit_code_of
+
+LARGEST_SHARE = 0.9
+"""Of a GPU: the rest is for CUDA itself and for fragments."""
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 SHAPES = Path(__file__).parent / "model_shapes"
 
@@ -45,6 +51,13 @@ class Recipe:
         return int(trainer.get("n_gpus_per_node", 1) * trainer.get("nnodes", 1))
 
     @property
+    def gpu_bytes(self) -> int:
+        """Return the memory of one of them."""
+        size = re.search(r"x(\d+)gb", self.name)
+        assert size is not None
+        return int(size[1]) * 10**9
+
+    @property
     def shape_home(self) -> Path:
         """Return the directory with the `config.json` of the recipe's model."""
         size = re.search(r"Qwen2\.5-([\d.]+B)-", self.settings["astuner"]["model"]["path"])
@@ -56,6 +69,18 @@ class Recipe:
         """Return that `config.json`."""
         found: Mapping[str, Any] = json.loads((self.shape_home / "config.json").read_text(encoding="utf-8"))
         return found
+
+
+def list_totals(recipe: Recipe, backbone: str) -> list[int]:
+    """Return the bytes that each kind of GPU of a recipe holds in each phase, as `config explain --memory` computes them."""
+    gpus = f"{min(8, recipe.gpus)}x{recipe.gpu_bytes // 10**9}"
+    model = ("--set", f"model.path={recipe.shape_home}", "--backbone", backbone)
+    out = io.StringIO()
+    with redirect_stdout(out):
+        code = exit_code_of(["config", "explain", "--conf", str(recipe.path), *model, "--memory", "--gpus", gpus, "--json"])
+    document = json.loads(out.getvalue())
+    assert (code, document["unknown"], document["problems"]) == (0, None, [])
+    return [total for device in document["devices"] if device["gpus"] != [-1] for total in device["totals"].values()]
 
 
 def list_recipes(backbone: str = "") -> list[Recipe]:

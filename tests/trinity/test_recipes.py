@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recipe_files import Recipe, list_recipes
+from recipe_files import LARGEST_SHARE, Recipe, list_recipes, list_totals
 
 from astuner.config.loading import load_config
 from astuner.config.native import align
@@ -44,3 +44,9 @@ def test_trinity_accepts_it(recipe: Recipe, flash_attention: bool, tmp_path: Pat
     assert config.mode == ("colocate" if recipe.gpus == 1 else "both")
     model = config.explorer.rollout_model
     assert recipe.gpus == 1 or 2 * model.engine_num * model.tensor_parallel_size == recipe.gpus
+
+
+@pytest.mark.parametrize("recipe", list_recipes("trinity"), ids=lambda recipe: recipe.name)
+def test_it_fits_the_gpus_that_it_names(recipe: Recipe) -> None:
+    totals = list_totals(recipe, "trinity")
+    assert all(total <= LARGEST_SHARE * recipe.gpu_bytes for total in totals)

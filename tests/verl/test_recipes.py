@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from recipe_files import Recipe, list_recipes
+from recipe_files import LARGEST_SHARE, Recipe, list_recipes, list_totals
 
 from astuner.config.loading import load_config
 from astuner.config.native import align
@@ -19,10 +19,12 @@ def resolve(recipe: Recipe, *, flash_attention: bool) -> dict[str, Any]:
     from astuner_verl.alignment import ALIGNMENT
     from astuner_verl.native_configuration import Machine, resolve_configuration
 
-    found = align(ALIGNMENT, load_config(recipe.path, ["backbone=verl", f"model.path={recipe.shape_home}"]))
+    loaded = load_config(recipe.path, ["backbone=verl", f"model.path={recipe.shape_home}"])
+    found = align(ALIGNMENT, loaded)
     assert found.problems == ()
     machine = Machine(device="cuda", gpus_per_node=min(8, recipe.gpus), flash_attention=flash_attention, vllm=True)
-    return resolve_configuration(found.tree, machine, model=str(recipe.shape_home), loss_agg_mode="token-mean", steps=200)
+    model, rollout = str(recipe.shape_home), loaded.config.rollout
+    return resolve_configuration(found.tree, machine, rollout=rollout, model=model, loss_agg_mode="token-mean", steps=200)
 
 
 @pytest.mark.parametrize("flash_attention", [True, False])
@@ -51,3 +53,9 @@ def test_all_concurrent_episodes_have_a_place_in_an_engine(recipe: Recipe) -> No
     rollout = get(tree, "actor_rollout_ref.rollout")
     engines = recipe.gpus // rollout["tensor_model_parallel_size"]
     assert engines * rollout["max_num_seqs"] >= recipe.settings["astuner"]["rollout"]["max_env_worker"]
+
+
+@pytest.mark.parametrize("recipe", list_recipes("verl"), ids=lambda recipe: recipe.name)
+def test_it_fits_the_gpus_that_it_names(recipe: Recipe) -> None:
+    totals = list_totals(recipe, "verl")
+    assert all(total <= LARGEST_SHARE * recipe.gpu_bytes for total in totals)

@@ -28,7 +28,7 @@ LONGEST_VALUE = 60
 @as_json
 @click.option("--all", "everything", is_flag=True, help="Also show keys that hold their default.")
 @click.option("--memory", "in_memory", is_flag=True, help="Show what each GPU will hold instead, and whether it fits.")
-@click.option("--gpus", type=GPUS, help="With --memory: plan for N GPUs of so many GB in each node, not for this machine.")
+@click.option("--gpus", type=GPUS, help="With --memory: plan for nodes of N GPUs with GB gigabytes each, not for this machine.")
 def explain(
     conf: Path,
     backbone: str | None,

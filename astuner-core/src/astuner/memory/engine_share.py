@@ -1,4 +1,4 @@
-"""Engines that reserve a share of a GPU for weights and KV cache, as vLLM does."""
+"""Engines that reserve a share of a GPU for weights and KV cache, as most inference servers do."""
 
 from __future__ import annotations
 

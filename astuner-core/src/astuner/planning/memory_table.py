@@ -35,7 +35,7 @@ def _format_device(device: DeviceMemory) -> Iterator[str]:
 
 def _judge(device: DeviceMemory, phases: Sequence[Phase]) -> str:
     if device.capacity is None:
-        return "the size of the device is not known here: --gpus NxGB sets it"
+        return "of a size that is not known here"
     share = max(device.total(phase) for phase in phases) / device.capacity
     of = f"{share:.0%} of {device.capacity / GIB:.1f}"
     if share > 1:
