@@ -92,7 +92,8 @@ class Impatient(Judge):
 
 def test_a_limit_of_the_judge_itself_is_not_called_that_of_the_run():
     (found,) = judged([blank()], Impatient(), timeout_s=60)
-    assert found == Unjudged(reason="judge_error", detail="TimeoutError: math-verify gave no answer in 5 s")
+    assert found.reason == "judge_error"
+    assert found.detail.startswith("TimeoutError: math-verify gave no answer in 5 s (test_group_judging.py:")
 
 
 def test_several_judges_are_added_up_by_weight_and_each_is_named():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.config.env_variables import Environment
 from astuner.config.model import Config, Data
 from astuner.config.rollout import MultiTurn, Rollout
+from astuner.containment.guarded_loop import GuardedLoop
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
 from astuner.plugins.hooks import Hooks
@@ -144,7 +146,8 @@ class Stage:
 
     def play(self, repeats: int = 1, *, split: Split = "train", max_tokens: int = 400, replay: bool = False) -> Group:
         round_ = Round(step=1, split=split, repeats=repeats, sampling=Sampling(max_tokens=max_tokens))
-        return asyncio.run(self._play(round_, replay))
+        with asyncio.Runner(loop_factory=GuardedLoop) as runner:
+            return runner.run(self._play(round_, replay))
 
     async def _play(self, round_: Round, replay: bool) -> Group:
         options = {"max_retries": 0, "episode_timeout_s": 20.0, "failure_budget": 1.0, **self.options}
@@ -154,7 +157,7 @@ class Stage:
             trainable_targets=self.trainable_targets,
             judge=self.judge,
             make_tracker=TimelineTracker,
-            workflow_target=f"{HERE}/blocking_workflows.py:{self.workflow.__name__}",
+            workflow_target=f"{inspect.getfile(self.workflow)}:{self.workflow.__name__}",
             detectors=tuple(NamedDetector(name, f"detector '{name}'", detector) for name, detector in self.detectors),
         )
         store = EpisodeFiles(self.directory, replay_after=0 if replay else None)

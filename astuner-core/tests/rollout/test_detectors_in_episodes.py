@@ -268,7 +268,7 @@ def test_a_detector_that_fails_is_named_and_the_episode_goes_on(watched):
     (episode,) = stage.play().episodes
     assert (len(episode.calls), episode.reward) == (3, 1.0)
     assert stage.told == [
-        "detector 'broken' raised KeyError: 'no'; what it would have found there is missing",
+        "detector 'broken' raised KeyError: 'no' (test_detectors_in_episodes.py:261); what it would have found there is missing",
         "detector 'odd' returned True; it must return the evidence as text, or None",
     ]
 

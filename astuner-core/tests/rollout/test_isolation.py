@@ -45,11 +45,11 @@ def test_on_the_loop_a_workflow_shares_the_thread():
 
 
 def test_a_thread_has_a_loop_of_its_own():
-    assert play(InThread(make("Says"), 1))[0].output.metadata["thread"] != threading.get_ident()
+    assert play(InThread(make("Says")))[0].output.metadata["thread"] != threading.get_ident()
 
 
 def test_blocking_workflows_in_threads_leave_the_loop_free():
-    executor = InThread(make("Blocks"), 4)
+    executor = InThread(make("Blocks"))
 
     async def watch():
         ticks = 0

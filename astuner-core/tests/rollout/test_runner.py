@@ -336,7 +336,7 @@ def test_a_judge_that_cannot_look_leaves_its_episode_unjudged(playing: Playing):
     playing.judge = Blind()
     verdict = playing.play(repeats=1)[0].episodes[0].verdict
     assert isinstance(verdict, Unjudged)
-    assert verdict.detail == "observe: OSError: no eyes"
+    assert verdict.detail.startswith("observe: OSError: no eyes (test_runner.py:")
 
 
 class Odd(Ask):

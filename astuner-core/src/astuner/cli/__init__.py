@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -17,8 +19,17 @@ TRACEBACK = "ASTUNER_TRACEBACK"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code."""
-    sys.exit(exit_code_of(arguments))
+    """Run the command line and exit with its code; a crash of native code prints the Python lines that were running."""
+    with suppress(OSError, ValueError, AttributeError):  # there may be no stderr
+        faulthandler.enable()
+    try:
+        status = exit_code_of(arguments)
+    except Exception:  # noqa: BLE001 - shown as Python shows it; threads left behind must not hold up the end
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    from astuner.containment.process_exit import exit_process
+
+    exit_process(status)
 
 
 def exit_code_of(arguments: Sequence[str] | None = None) -> int:

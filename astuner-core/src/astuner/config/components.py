@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 from attrs.validators import ge
 
 from astuner.config.rewards import JudgeChoice, RewardComposition
@@ -49,6 +49,11 @@ class TaskReader(OpenSection):
     """The reader."""
 
 
+def _check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise ValueError(f"'{attribute.name}' must be > 0, or null for no limit: {value}")
+
+
 @frozen(kw_only=True)
 class TaskJudge(OpenSection):
     """Where rewards come from, for episodes that the workflow itself gave none."""
@@ -63,6 +68,9 @@ class TaskJudge(OpenSection):
     """Most tokens of its answer."""
     judges: tuple[JudgeChoice, ...] = ()
     """Several judges, whose rewards are combined, instead of `judge_type`."""
+    timeout_s: float | None = field(default=600.0, validator=_check_positive)
+    """Longest that a judge may take for an episode, or for a group if it compares siblings, and again to observe an episode;
+    null sets no limit. With several judges, each has this time."""
     reward: RewardComposition = field(factory=RewardComposition)
     """How the rewards of the judges become one. A reward that the workflow gives is left as it is."""
 

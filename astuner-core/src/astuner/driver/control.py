@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
+from astuner.containment.endings import UserInterrupt
+from astuner.driver.signal_watch import SignalWatch
 from astuner.protocols import EpisodeStore
 
 if TYPE_CHECKING:
@@ -57,6 +59,11 @@ class RunControl:
         for callback in list(self._callbacks):
             callback()
 
+    def ensure_stop(self) -> None:
+        """Request a stop unless it was requested before."""
+        if not self.stop:
+            self.request_stop()
+
     def request_save(self) -> None:
         """Request a checkpoint."""
         self._save.set()
@@ -89,9 +96,12 @@ def unwind_on_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator[None]:
+def stop_on_signals(
+    control: RunControl, say: Callable[[str], None], end_by_force: Callable[[], object] | None = None
+) -> Iterator[None]:
     """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as usual.
 
+    If the process has not ended some time after the second one, `end_by_force` is called, in another thread.
     SIGUSR1 asks for a checkpoint at the end of the step.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -101,7 +111,8 @@ def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator
 
     def handle(number: int, frame: FrameType | None) -> None:
         for ending in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(ending, before[ending])
+            usual = before[ending]
+            signal.signal(ending, _interrupt if usual is signal.default_int_handler else usual)
         control.request_stop()
         try:
             say(STOPPING)
@@ -116,7 +127,12 @@ def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator
     for number, handler in ((signal.SIGINT, handle), (signal.SIGTERM, handle), (signal.SIGUSR1, save)):
         before[number] = signal.signal(number, handler)
     try:
-        yield
+        with SignalWatch(control.ensure_stop, end_by_force or (lambda: None)):
+            yield
     finally:
         for signal_number, earlier in before.items():
             signal.signal(signal_number, earlier)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise UserInterrupt

@@ -19,13 +19,15 @@ from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_s
 from astuner.config.secrets import redact_command
 from astuner.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
 from astuner.driver.event_handling import Progress, drive
+from astuner.driver.forced_end import end_by_force
+from astuner.driver.last_attempt import describe_last_attempt
+from astuner.driver.plugins_in_use import format_header, list_plugins_in_use
 from astuner.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.driver.reporting import Loggers, NamedLogger
 from astuner.driver.resume import check_same_run, drop_episodes_of_other_rates, is_same_length
 from astuner.errors import AstunerError, Interrupted, UsageError
 from astuner.planning.plan import Plan, plan_run
 from astuner.planning.service_choice import check_names, choose_services
-from astuner.plugins.requirements import CORE
 from astuner.processes.program_registry import register_run
 from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
@@ -254,13 +256,15 @@ class _Run:
             changed := drop_episodes_of_other_rates(self._directory, plan, self._store, tasks, self._resume_step)
         ):
             self.notify(changed)
+        if (ended := describe_last_attempt(self._directory)) is not None:
+            self.notify(ended)
         self._directory.write_run(_collect_run_facts(plan))
         self._write_config()
         # Before the loggers drop the rows of the steps that are repeated.
         replayed = ReplayedSteps(store=self._store, times=read_step_times(self._directory.metrics, self._resume_step))
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
-        self.notify(_format_header(plan), "info")
+        self.notify(format_header(plan), "info")
         for text, level in [*((text, "info") for text in plan.notices), *self._early]:
             self.notify(text, level)
         for settled in plan.settle_values():
@@ -269,7 +273,7 @@ class _Run:
         progress = Progress(step=self._resume_step)
         exit_code = 1
         try:
-            with stop_on_signals(self.control, lambda text: self.notify(text, "warning")):
+            with stop_on_signals(self.control, lambda text: self.notify(text, "warning"), self._end_by_force):
                 # From here on `astuner stop` finds a run that saves what it has.
                 self._directory.write_state(status="running")
                 hooks.run_started(info, list_plugins_in_use(plan))
@@ -318,6 +322,9 @@ class _Run:
             after_groups=progress.after_groups,
         )
 
+    def _end_by_force(self) -> None:
+        end_by_force(self._directory, self._store, self._loggers.close if self._loggers is not None else lambda: None)
+
     def _make_loggers(self) -> list[NamedLogger]:
         made = []
         for component in self._plan.loggers:
@@ -354,25 +361,6 @@ class _Run:
         except AstunerError as full:
             # The disk may be what failed; the original error is the one to show.
             print(f"warning: {full}", file=sys.stderr)
-
-
-def list_plugins_in_use(plan: Plan) -> list[dict[str, str]]:
-    """Return kind, name, distribution and version of every component and extension of the run."""
-    recipe = plan.recipe
-    components = [plan.backbone, plan.reader, *recipe.judges, recipe.tracker, recipe.estimator, *plan.loggers]
-    components += [recipe.engine] if recipe.engine else []
-    components += recipe.environments.components if recipe.environments else []
-    chosen = [component.candidate for component in components]
-    chosen += plan.catalog.candidates("hook")
-    return [{"kind": c.kind, "name": c.name, "distribution": c.dist or c.target, "version": c.version or ""} for c in chosen]
-
-
-def _format_header(plan: Plan) -> str:
-    """Return the first line of a run: core's version, and every component that is not core's own, with its origin."""
-    others = [row for row in list_plugins_in_use(plan) if row["distribution"] != CORE]
-    origins = (f" ({row['distribution']} {row['version']})" if row["version"] else "" for row in others)
-    listed = ", ".join(f"{row['kind']} {row['name']}{origin}" for row, origin in zip(others, origins, strict=True))
-    return f"{CORE} {version(CORE)}; plugins: {listed or 'none'}"
 
 
 def _collect_run_facts(plan: Plan) -> dict[str, Any]:

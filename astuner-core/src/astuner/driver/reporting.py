@@ -47,10 +47,17 @@ class Loggers:
 
     def notice(self, text: str, level: str) -> bool:
         """Pass a notice on to the loggers that show it (`ShowsNotices`); return whether one did."""
-        shown = [show for named in self._loggers if (show := find_offer(named.logger, ShowsNotices)) is not None]
-        for show in shown:
-            show.notice(text, level)
-        return bool(shown)
+        shown = False
+
+        def show(logger: Logger) -> None:
+            nonlocal shown
+            showing = find_offer(logger, ShowsNotices)
+            if showing is not None:
+                showing.notice(text, level)
+                shown = True
+
+        self._call_each(show)
+        return shown
 
     def close(self) -> None:
         """Flush and end all of them."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, MutableMapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from astuner.gateway.app import App
@@ -49,14 +48,14 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
         """Calls the application directly."""
 
         def __init__(self) -> None:
-            self._sockets: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+            self._sockets: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None]]] = {}
 
         async def handle_async_request(self, request: Any) -> Any:
             here = asyncio.get_running_loop()
             if here is not loop:
                 if here not in self._sockets:
-                    self._sockets[here] = http.AsyncHTTPTransport()
-                return await self._sockets[here].handle_async_request(request)
+                    await self._open_sockets(here)
+                return await self._sockets[here][0].handle_async_request(request)
             timeout = request.extensions.get("timeout", {}).get("read")
             exchange = _Exchange(await request.aread())
             if b'"stream"' not in exchange.body:
@@ -72,6 +71,21 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
                 await exchange.end()
                 raise
             return http.Response(status, headers=headers, stream=Parts(exchange, timeout, request))
+
+        async def _open_sockets(self, here: asyncio.AbstractEventLoop) -> None:
+            """Open connections of a loop, which are closed with it: `asyncio.run` closes a loop's asynchronous generators."""
+            transport = http.AsyncHTTPTransport()
+
+            async def hold() -> AsyncGenerator[None]:
+                try:
+                    yield
+                finally:
+                    del self._sockets[here]
+                    await transport.aclose()
+
+            held = hold()
+            self._sockets[here] = transport, held
+            await anext(held)
 
     async def send_at_once(exchange: _Exchange, request: Any, timeout: float | None) -> Any:
         # Without its own task and stream, an answer in one piece takes half the time.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from astuner.containment.contained_call import CallTimeout, run_contained
+from astuner.containment.endings import describe_raised
+from astuner.containment.user_code import UserCode
 from astuner.handover.verdicts import check_verdict
 from astuner.judging.simple_judges import PartwiseJudge
-from astuner.plain_values import has_type, read_text, show_value
+from astuner.plain_values import has_type, show_value
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
@@ -22,7 +24,7 @@ async def collect_verdicts(judge: Judge, group: Group, timeout_s: float | None =
         return list(await (judge.judge_within(group, timeout_s) if isinstance(judge, PartwiseJudge) else judge.judge(group)))
 
     count = sum(episode.completed for episode in group.episodes)
-    found = await _call_within(ask, _choose_timeout(judge, timeout_s))
+    found = await _call_within(ask, UserCode(f"the judge, on {group.key},", is_shared=True), _choose_timeout(judge, timeout_s))
     if isinstance(found, Unjudged):
         return [found] * count
     if len(found) != count:
@@ -40,7 +42,8 @@ async def collect_observations(
             return dict(await judge.observe_within(episode, environment, timeout_s))
         return dict(await judge.observe(episode, environment))
 
-    return await _call_within(look, _choose_timeout(judge, timeout_s), "observe: ")
+    code = UserCode(f"the judge, observing {episode.id},", is_shared=True)
+    return await _call_within(look, code, _choose_timeout(judge, timeout_s), "observe: ")
 
 
 def _choose_timeout(judge: Judge, timeout_s: float | None) -> float | None:
@@ -48,14 +51,15 @@ def _choose_timeout(judge: Judge, timeout_s: float | None) -> float | None:
     return None if isinstance(judge, PartwiseJudge) else timeout_s
 
 
-async def _call_within(ask: Callable[[], Awaitable[Found]], timeout_s: float | None, doing: str = "") -> Found | Unjudged:
+async def _call_within(
+    ask: Callable[[], Awaitable[Found]], code: UserCode, timeout_s: float | None, doing: str = ""
+) -> Found | Unjudged:
     try:
-        async with asyncio.timeout(timeout_s) as limit:
-            return await ask()
+        return await run_contained(ask, code, timeout_s=timeout_s)
+    except CallTimeout as over:
+        return Unjudged(reason="judge_timeout", detail=f"{doing}no answer within {timeout_s:g} s{over.place}")
     except Exception as error:  # noqa: BLE001 - the boundary for judges: their failure is data, never a score
-        if isinstance(error, TimeoutError) and limit.expired():
-            return Unjudged(reason="judge_timeout", detail=f"{doing}no answer within {timeout_s:g} s")
-        return Unjudged(reason="judge_error", detail=f"{doing}{type(error).__name__}: {read_text(error)}")
+        return Unjudged(reason="judge_error", detail=f"{doing}{describe_raised(error)}")
 
 
 def _check_verdict(verdict: object) -> Verdict | Unjudged:

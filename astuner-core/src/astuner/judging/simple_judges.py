@@ -11,7 +11,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from astuner.errors import PluginError, describe_error
+from astuner.containment.contained_call import CallTimeout, run_contained
+from astuner.containment.endings import describe_raised, make_exception
+from astuner.containment.user_code import UserCode, find_running_code
+from astuner.errors import PluginError
 from astuner.handover.verdicts import check_verdict
 from astuner.plain_values import has_type, read_bool, show_value
 from astuner.protocols import Judge
@@ -106,13 +109,14 @@ class EpisodeJudge(PartwiseJudge):
         await _close(self._owner)
 
     async def _judge_episode(self, episode: Episode, timeout_s: float | None) -> Verdict | Unjudged:
+        code = UserCode(f"{self._blame}, on {episode.id},", is_shared=True)
         try:
-            async with asyncio.timeout(timeout_s) as limit:
-                answer = await self._ask(episode)
+            answer = await run_contained(lambda: self._ask(episode), code, timeout_s=timeout_s)
+        except CallTimeout as over:
+            detail = f"{self._blame} gave no verdict within {timeout_s:g} s{over.place}"
+            return Unjudged(reason="judge_timeout", detail=detail)
         except Exception as error:  # noqa: BLE001 - the boundary for user code: its failure is data, never a score
-            if isinstance(error, TimeoutError) and limit.expired():
-                return Unjudged(reason="judge_timeout", detail=f"{self._blame} gave no verdict within {timeout_s:g} s")
-            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {describe_error(error)}")
+            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {describe_raised(error)}")
         verdict = _parse_verdict(answer)
         if isinstance(verdict, Verdict):
             return verdict
@@ -168,14 +172,20 @@ async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
             # A future refuses StopIteration, and SystemExit in it would end the loop.
             wrapped = RuntimeError(f"{type(error).__name__}: {error}")
             wrapped.__cause__ = error
-            done.set_exception(wrapped)
+            done.set_exception(wrapped if isinstance(error, Exception) else make_exception(error))
+
+    code = find_running_code()
 
     def work() -> None:
         result, error = None, None
+        if code is not None:
+            code.thread = threading.get_ident()
         try:
             result = context.run(function, *arguments)
         except BaseException as raised:  # noqa: BLE001 - handed to the caller
             error = raised
+        if code is not None:
+            code.thread = None
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nothing waits for the result
             loop.call_soon_threadsafe(settle, result, error)
 

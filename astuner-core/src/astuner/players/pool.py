@@ -30,8 +30,9 @@ MOST_LOSSES = 3
 """A group whose players have ended so often ends the run: it is probably what ends them."""
 LEAVE_S = 10.0
 """For a player to close its judges and environments."""
-CANCEL_S = 30.0
-"""For a player to give up its groups."""
+CANCEL_S = 16.0
+"""For a player to give up its groups. Episodes have a grace to end, and then environments to be closed; one that takes longer is
+blocked, and ended with its process."""
 NUMBERS = re.compile(r"\d+")
 
 
@@ -102,7 +103,7 @@ class PlayerPool:
         seats = list(self._seats.values())
         for seat in seats:
             seat.send(Leave())
-        await asyncio.gather(*(self._end(seat, LEAVE_S) for seat in seats), return_exceptions=True)
+        await asyncio.gather(*(self._end(seat, 0.0 if seat.games else LEAVE_S) for seat in seats), return_exceptions=True)
         self._seats.clear()
         await self.starter.close()
 

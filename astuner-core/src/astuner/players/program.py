@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from astuner.containment.guarded_loop import GuardedLoop
+from astuner.containment.process_exit import exit_process
 from astuner.players.channel import StreamChannel
 from astuner.players.player import Player
 
@@ -20,4 +22,6 @@ async def play(socket: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(play(sys.argv[1], int(sys.argv[2])))
+    with asyncio.Runner(loop_factory=GuardedLoop) as runner:
+        runner.run(play(sys.argv[1], int(sys.argv[2])))
+    exit_process(0)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
+from astuner.containment.endings import describe_raised, is_requested
 from astuner.protocols import Detector, Sampled
 from astuner.schema import Finding, Verdict
 
@@ -80,8 +81,11 @@ class Watch:
     def _ask(self, named: NamedDetector, output: Sampled) -> str | None:
         try:
             evidence = named.detector.look(output)
-        except Exception as error:  # noqa: BLE001 - the boundary for detectors: one that fails has found nothing, and is named
-            self._notify(f"{named.blame} raised {type(error).__name__}: {error}; what it would have found there is missing")
+        except BaseException as error:
+            # The boundary for detectors: one that fails has found nothing, and is named.
+            if is_requested(error):
+                raise
+            self._notify(f"{named.blame} raised {describe_raised(error)}; what it would have found there is missing")
             return None
         if evidence is not None and not isinstance(evidence, str):
             self._notify(f"{named.blame} returned {evidence!r:.100}; it must return the evidence as text, or None")

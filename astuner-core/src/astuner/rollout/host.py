@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from astuner.containment.contained_call import CallTimeout, run_contained
+from astuner.containment.endings import describe_raised
+from astuner.containment.guarded_loop import end_tasks_of_code, guard_tasks
+from astuner.containment.leftovers import end_leftovers
+from astuner.containment.process_exit import refuse_exits
+from astuner.containment.user_code import UserCode
 from astuner.protocols import Engine, EpisodeStore, Judge, RunInfo
 from astuner.protocols.optional import ReportsProgress, Say, find_offer
 from astuner.rollout.recipe import Parts
@@ -14,6 +21,9 @@ from astuner.schema import Episode, Group, Sampling
 
 if TYPE_CHECKING:
     from astuner.rendering import TemplateRenderer
+
+CLOSE_TIMEOUT_S = 30.0
+"""Longest that a judge may take to be closed."""
 
 
 @asynccontextmanager
@@ -35,10 +45,14 @@ async def open_rollouts(
     """
     from astuner.gateway import Gateway
 
+    guard_tasks(asyncio.get_running_loop())
     options = run_info.config.gateway
     for text in () if renderer is None else renderer.notices:
         notify(text)
     async with AsyncExitStack() as stack:
+        # Last of all: judges and environments end their own.
+        stack.enter_context(end_leftovers(notify))
+        stack.enter_context(refuse_exits())
         if parts.judge is not None:
             stack.push_async_callback(_close_judge, parts.judge, notify)
         if say is not None and (reporting := find_offer(engine, ReportsProgress)) is not None:
@@ -55,6 +69,8 @@ async def open_rollouts(
         )
         await gateway.start()
         stack.push_async_callback(gateway.close)
+        # While the gateway still answers.
+        stack.push_async_callback(end_tasks_of_code)
         runner = RolloutRunner(
             parts=parts,
             gateway=gateway,
@@ -72,10 +88,13 @@ async def open_rollouts(
 
 
 async def _close_judge(judge: Judge, notify: Callable[[str], None]) -> None:
+    code = UserCode("the judge, being closed,", report=lambda _, text: notify(text), is_shared=True)
     try:
-        await judge.close()
+        await run_contained(judge.close, code, timeout_s=CLOSE_TIMEOUT_S)
+    except CallTimeout as over:
+        notify(f"the judge could not be closed within {CLOSE_TIMEOUT_S:g} s{over.place}")
     except Exception as error:  # noqa: BLE001  # the run's result is complete, so a judge that cannot be closed is only reported
-        notify(f"the judge could not be closed: {type(error).__name__}: {error}")
+        notify(f"the judge could not be closed: {describe_raised(error)}")
 
 
 def make_training_sampling(run_info: RunInfo) -> Sampling:

@@ -8,19 +8,30 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import multiprocessing
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from astuner.errors import describe_error
+from astuner.containment.contained_call import Outcome
+from astuner.containment.endings import describe_raised
+from astuner.containment.separate_loop import run_in_separate_loop
+from astuner.containment.user_code import UserCode, find_running_code
+from astuner.errors import AstunerError
 from astuner.handover.outputs import CheckedOutput, check_output
 from astuner.protocols import Workflow
 from astuner.rollout.episode_failures import find_surroundings_failure
 from astuner.schema import WorkflowTask
+
+START_TIMEOUT_S = 120.0
+"""For a worker process to import the workflow."""
 
 
 class WorkflowCrashed(Exception):
@@ -51,44 +62,58 @@ class OnLoop:
 
     async def run(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
         """Await the workflow."""
-        return await _play(self._make(), workflow_task, tuner)
+        return await _play(self._make, workflow_task, tuner)
 
     def close(self) -> None:
         """Nothing is kept."""
 
 
 class InThread:
-    """In a thread with its own event loop. A thread that hangs after its time limit is abandoned and counted."""
+    """Each in its own thread with its own event loop. A thread that hangs after its time limit is left behind, and named."""
 
-    def __init__(self, make: Callable[[], Workflow], workers: int) -> None:
-        """Use at most `workers` threads."""
+    def __init__(self, make: Callable[[], Workflow]) -> None:
+        """Make a new workflow for each episode."""
         self._make = make
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="astuner-workflow")
 
     async def run(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
-        """Run the workflow's own loop in a thread and wait for it; cancelling cancels it at its next await."""
-        loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+        """Run the workflow in a thread and wait for it; cancelling cancels it at its next await."""
+        here = asyncio.get_running_loop()
+        played: asyncio.Future[Outcome[CheckedOutput]] = here.create_future()
+        started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+        code = find_running_code() or UserCode("the workflow")
 
-        async def play() -> CheckedOutput:
-            task = asyncio.current_task()
-            assert task is not None  # a coroutine under asyncio.run is always in a task
-            loops.append((asyncio.get_running_loop(), task))
-            return await _play(self._make(), workflow_task, tuner)
+        def settle(outcome: Outcome[CheckedOutput]) -> None:
+            if not played.done():
+                played.set_result(outcome)
 
+        def deliver(outcome: Outcome[CheckedOutput]) -> None:
+            code.thread = None
+            with suppress(RuntimeError):  # the run's loop has been closed: nothing waits for the outcome
+                here.call_soon_threadsafe(settle, outcome)
+
+        def work() -> None:
+            code.thread = threading.get_ident()
+            run_in_separate_loop(
+                partial(_play, self._make, workflow_task, tuner), code, deliver, lambda *pair: started.append(pair)
+            )
+
+        # A thread of its own, not one of a pool: threads that hang would fill the pool, and what waits for one is not yet played.
         # The thread sees the context variables of the episode's task.
         context = contextvars.copy_context()
-        future = asyncio.get_running_loop().run_in_executor(self._pool, lambda: context.run(asyncio.run, play()))
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            for loop, task in loops:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(task.cancel)
-            raise
+        threading.Thread(target=context.run, args=(work,), name="astuner-workflow", daemon=True).start()
+        while True:
+            try:
+                return (await asyncio.shield(played)).unwrap()
+            except (asyncio.CancelledError, GeneratorExit) as ending:
+                for loop, task in started:
+                    with suppress(RuntimeError):
+                        loop.call_soon_threadsafe(task.cancel)
+                # The caller gives up if the thread does not end in time, and then this coroutine is closed.
+                if isinstance(ending, GeneratorExit) or played.done():
+                    raise
 
     def close(self) -> None:
-        """Take no more work, and wait for none."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Nothing is kept."""
 
 
 class InProcess:
@@ -106,18 +131,20 @@ class InProcess:
         """Send the task to a worker and wait for its output; cancelling kills the worker."""
         async with self._slots:
             worker = self._idle.pop() if self._idle else self._start()
+            waiting = asyncio.get_running_loop().run_in_executor(self._threads, worker.execute, workflow_task, tuner.remote())
             try:
-                output = await asyncio.get_running_loop().run_in_executor(
-                    self._threads, worker.execute, workflow_task, tuner.remote()
-                )
+                output = await asyncio.shield(waiting)
             except WorkflowCrashed:
-                if worker.alive:
+                if worker.answers:
                     self._idle.append(worker)
                 else:
                     self._drop(worker)
                 raise
             except BaseException:
-                self._drop(worker)
+                worker.kill()
+                self._all.discard(worker)
+                # No thread may be reading from its pipe.
+                waiting.add_done_callback(lambda done: worker.hang_up() if done.cancelled() or done.exception() else None)
                 raise
             self._idle.append(worker)
             return output
@@ -129,6 +156,7 @@ class InProcess:
 
     def _drop(self, worker: _Worker) -> None:
         worker.kill()
+        worker.hang_up()
         self._all.discard(worker)
 
     def close(self) -> None:
@@ -143,25 +171,28 @@ class _Worker:
 
     def __init__(self, target: str, config_dir: Path) -> None:
         context = multiprocessing.get_context("spawn")
+        self._target = target
         self._pipe, theirs = context.Pipe()
         self._process: BaseProcess = context.Process(
             target=_serve, args=(theirs, target, config_dir, list(sys.path)), daemon=True
         )
         self._process.start()
         theirs.close()
-
-    @property
-    def alive(self) -> bool:
-        return self._process.is_alive()
+        self._is_ready = False
+        self.answers = True
+        """Whether it can be asked again."""
 
     def execute(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
         """Block until the worker answers."""
         try:
+            if not self._is_ready:
+                self._await_ready()
             self._pipe.send((workflow_task, tuner))
             output, *failure = self._pipe.recv()
         except (EOFError, OSError) as error:
+            self.answers = False
             self._process.join(5)  # the pipe closes a moment before the exit code is there
-            raise WorkflowCrashed(f"the workflow's process ended with exit code {self._process.exitcode}") from error
+            raise WorkflowCrashed(f"the workflow's process {_describe_end(self._process.exitcode)}") from error
         if failure:
             raise WorkflowCrashed(*failure)
         assert isinstance(output, CheckedOutput)  # _serve sends nothing else without a failure
@@ -170,26 +201,70 @@ class _Worker:
     def kill(self) -> None:
         self._process.kill()
         self._process.join(5)
+
+    def hang_up(self) -> None:
+        """Close the pipe, which no thread may be reading."""
         self._pipe.close()
 
+    def _await_ready(self) -> None:
+        if not self._pipe.poll(START_TIMEOUT_S):
+            self.answers = False
+            self.kill()
+            raise WorkflowCrashed(
+                f"the workflow's process was not ready after {START_TIMEOUT_S:g} s and was killed: importing "
+                f"{self._target} hangs, or takes too long"
+            )
+        failure = self._pipe.recv()
+        if failure is not None:
+            self.answers = False
+            raise WorkflowCrashed(f"{self._target} cannot be imported in a process of its own: {failure}")
+        self._is_ready = True
 
-async def _play(workflow: Workflow, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
+
+def _describe_end(status: int | None) -> str:
+    if status is None:
+        return "closed its connection to the run"
+    if status < 0:
+        return f"was ended by the signal {_name_signal(-status)}"
+    return f"ended with exit code {status}"
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+async def _play(make: Callable[[], Workflow], workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
     # Checked in the coroutine: a loop that ends may show the result of its last task, which raises if the values in it do.
-    return check_output(await workflow.execute(workflow_task, tuner))
+    return check_output(await make().execute(workflow_task, tuner))
 
 
 def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> None:
     """Play one workflow after the other until the pipe closes."""
     sys.path[:] = path
+    # The terminal's Ctrl-C reaches this process too; the run decides what ends.
+    signal.signal(signal.SIGINT, lambda *_: None)
     from astuner.rollout.workflows import load_workflow
 
-    loaded = load_workflow(target, config_dir)
+    try:
+        loaded = load_workflow(target, config_dir)
+    except BaseException as error:  # noqa: BLE001 - the boundary for users' modules: it crosses the pipe as text
+        pipe.send(str(error) if isinstance(error, AstunerError) else describe_raised(error))
+        return
+    pipe.send(None)
     while True:
         try:
             workflow_task, tuner = pipe.recv()
         except EOFError:
             return
-        try:
-            pipe.send((asyncio.run(_play(loaded.make(), workflow_task, tuner)),))
-        except Exception as error:  # noqa: BLE001 - the boundary for workflows: it crosses the pipe as text
-            pipe.send((None, describe_error(error), find_surroundings_failure(error)))
+        play = partial(_play, loaded.make, workflow_task, tuner)
+        run_in_separate_loop(play, UserCode("the workflow"), lambda outcome: pipe.send(_pack(outcome)))
+
+
+def _pack(outcome: Outcome[CheckedOutput]) -> tuple[Any, ...]:
+    """Return what crosses the pipe: the output, or nothing and what the failure is."""
+    if outcome.error is not None:
+        return None, describe_raised(outcome.error), find_surroundings_failure(outcome.error)
+    return (outcome.value,)

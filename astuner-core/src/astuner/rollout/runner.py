@@ -15,7 +15,10 @@ from attrs import evolve, frozen
 
 from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.stopping import expects_stops
-from astuner.errors import FailureBudgetExceeded, describe_error
+from astuner.containment.contained_call import CallTimeout, run_contained
+from astuner.containment.endings import describe_raised, is_requested
+from astuner.containment.user_code import UserCode
+from astuner.errors import AstunerError, FailureBudgetExceeded
 from astuner.handover.changes import ChangeCounts, make_mapping_plain
 from astuner.judging.failures import collect_observations
 from astuner.judging.group_judging import GIVEN_NO_REWARD, find_absent_agents, judge_group
@@ -45,8 +48,6 @@ if TYPE_CHECKING:
     from astuner.protocols import RunInfo
     from astuner.rendering import TemplateRenderer
     from astuner.rollout.environments.lifetime import LivingEnvironment
-
-JUDGE_TIMEOUT_S = 600.0
 
 
 @frozen(kw_only=True)
@@ -90,11 +91,12 @@ class RolloutRunner:
         )
         self._watchdog = LoopWatchdog(notify)
         self._notified: set[str] = set()
+        self._abandoned: Counter[str] = Counter()
         self._limit = SampleLimit(self._config.multi_turn.max_sample_per_task)
         self._changes = ChangeCounts()
         # Time limits and the watchdog are off while a debugger may be attached.
         self._breakpoints_on = expects_stops()
-        self._judge_timeout_s = None if self._breakpoints_on else JUDGE_TIMEOUT_S
+        self._judge_timeout_s = None if self._breakpoints_on else run_info.config.task_judge.timeout_s
 
     def start(self) -> None:
         """Start watching the running loop."""
@@ -105,6 +107,9 @@ class RolloutRunner:
         """Stop the workers and the watchdog."""
         self._watchdog.stop()
         self._executor.close()
+        if (total := self._abandoned.total()) > 1:
+            places = ", ".join(f"{count} at {place}" for place, count in self._abandoned.most_common(5))
+            self._notify(f"{total} pieces of users' code did not end when they were cancelled, and were abandoned: {places}")
 
     async def run(self, tasks: Sequence[Task], round_: Round) -> list[Group]:
         """Play `repeats` episodes of each task and return the judged groups, in the order of the tasks.
@@ -171,6 +176,7 @@ class RolloutRunner:
 
         config = self._config
         leads, tracker = self._parts.make_workflow is None, self._parts.make_tracker()
+        owner = UserCode(f"the episode {blank.id}", report=self._count_abandoned)
         views = leads and isinstance(tracker, ContextPolicy)
         detectors = self._parts.detectors
         watch = Watch(detectors, terminates=config.agent_madness_termination, notify=self._notify_once)
@@ -197,15 +203,17 @@ class RolloutRunner:
         output, failure, living = None, None, None
         try:
             if self._parts.environments is not None:
-                living = await self._parts.environments.enter(workflow_task, lives, self._notify_once)
-            output = await self._execute(workflow_task, recorder, living, tracker, watch)
+                living = await self._parts.environments.enter(workflow_task, lives, self._notify_once, owner)
+            output = await self._execute(workflow_task, recorder, living, tracker, watch, owner)
         except EpisodeEnded:
             # What was sampled so far is trained, with its reward.
             output = WorkflowOutput()
-        except _EpisodeTimeout:
+        except CallTimeout as over:
             # Without an engine, clients send requests again until the time is over.
             reason = "engine_lost" if recorder.failures.reason == "engine_lost" else "timeout"
-            failure = Failure(reason=reason, detail=f"over rollout.episode_timeout_s = {config.episode_timeout_s:g} s")
+            failure = Failure(
+                reason=reason, detail=f"over rollout.episode_timeout_s = {config.episode_timeout_s:g} s{over.place}"
+            )
         except EnvironmentFailed as error:
             failure = Failure(reason=classify_environment_error(error, method=error.after), detail=str(error))
         except FirstMessagesTooLong as error:
@@ -214,7 +222,7 @@ class RolloutRunner:
             reason = classify_error(error, of_calls=recorder.failures.reason, in_worker=error.surroundings)
             failure = Failure(reason=reason, detail=str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: a bad episode is data, not a crash
-            detail = describe_error(error)
+            detail = describe_raised(error)
             if living is not None and (method := living.find_failed_method(error)):
                 reason = classify_environment_error(error, method=method)
                 failure = Failure(reason=reason, detail=f"{living.blame}: {detail}")
@@ -227,7 +235,11 @@ class RolloutRunner:
         calls = recorder.calls
         verdict = None if failure is None else make_failure_verdict(failure.reason, config.failure_rewards)
         trains = failure is None or verdict is not None
-        tracked = self._track(tracker, calls, blank) if trains else _count_as_failed(calls)
+        try:
+            tracked = self._track(tracker, calls, blank) if trains else _count_as_failed(calls)
+        except _TrackerFailed as error:
+            failure, output, verdict, trains = Failure(reason="tracker_error", detail=str(error)), None, None, False
+            tracked = _count_as_failed(calls)
         episode = evolve(
             blank,
             output=output,
@@ -241,7 +253,7 @@ class RolloutRunner:
         )
         if trains and episode.abnormal:
             return episode.with_verdict(abnormal_verdict(episode.findings, config.agent_madness_reward))
-        return await self._observe(episode, living)
+        return await self._observe(episode, living, owner)
 
     async def _execute(
         self,
@@ -250,25 +262,21 @@ class RolloutRunner:
         living: LivingEnvironment | None,
         tracker: Tracker,
         watch: Watch,
+        owner: UserCode,
     ) -> WorkflowOutput:
         executor = self._executor
         if living is not None:
             workflow_task = evolve(workflow_task, gym_env=living.facade)
             if self._parts.make_workflow is None:
                 executor = OnLoop(partial(self._loops.make, living, tracker))
-        try:
-            async with asyncio.timeout(self._config.episode_timeout_s) as limit:
-                with name_place(f"episode {workflow_task.episode_id}"):
-                    checked = await watch.unless_ended(executor.run(workflow_task, recorder.tuner))
-        except TimeoutError as error:
-            # A workflow may raise its own TimeoutError; only the limit's counts.
-            if limit.expired():
-                raise _EpisodeTimeout from error
-            raise
+        code = UserCode(f"the workflow of {workflow_task.episode_id}", report=self._count_abandoned, parent=owner)
+        playing = partial(executor.run, workflow_task, recorder.tuner)
+        with name_place(f"episode {workflow_task.episode_id}"):
+            checked = await watch.unless_ended(run_contained(playing, code, timeout_s=self._config.episode_timeout_s))
         self._changes.add(checked.changes)
         return checked.output
 
-    async def _observe(self, episode: Episode, living: LivingEnvironment | None) -> Episode:
+    async def _observe(self, episode: Episode, living: LivingEnvironment | None, owner: UserCode) -> Episode:
         judge = self._parts.judge
         if judge is None or not episode.completed:
             return episode
@@ -282,7 +290,14 @@ class RolloutRunner:
 
     def _track(self, tracker: Tracker, calls: Sequence[Call], episode: Episode) -> Tracked:
         identity = EpisodeIdentity(episode_id=episode.id, task_id=episode.task.task_id, repeat=episode.repeat)
-        tracked = tracker.samples(calls, identity)
+        try:
+            tracked = tracker.samples(calls, identity)
+        except AstunerError:
+            raise
+        except BaseException as error:
+            if is_requested(error):
+                raise
+            raise _TrackerFailed(f"the context tracker raised {describe_raised(error)}") from error
         for topic, text in tracked.notices.items():
             self._notify_once(text, topic)
         kept = self._limit.apply(tracked, derive_seed(self._run_info.seed, episode.id, "samples"))
@@ -293,11 +308,16 @@ class RolloutRunner:
             self._notified.add(topic or text)
             self._notify(text)
 
+    def _count_abandoned(self, code: UserCode, text: str) -> None:
+        place = code.find_line() or "an unknown line"
+        self._abandoned[place] += 1
+        self._notify_once(text, f"abandoned at {place}")
+
     def _make_executor(self) -> Executor:
         make = self._parts.make_workflow or _refuse_without_environment
         match self._config.isolation:
             case "thread":
-                return InThread(make, self._config.max_env_worker)
+                return InThread(make)
             case "process":
                 return InProcess(self._parts.workflow_target, self._run_info.config_dir, self._config.max_env_worker)
             case _:
@@ -352,8 +372,8 @@ def _refuse_without_environment() -> Workflow:
     raise EnvironmentFailed("the task has no environment, and there is no workflow to play it")
 
 
-class _EpisodeTimeout(Exception):
-    """The episode's time limit passed."""
+class _TrackerFailed(Exception):
+    """A context tracker raised."""
 
 
 def _find_first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:

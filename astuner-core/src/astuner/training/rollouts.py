@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from astuner.containment.guarded_loop import GuardedLoop
 from astuner.errors import ConfigError, Interrupted, Problem
 from astuner.players.opening import GroupRunner, open_players
 from astuner.protocols import Control, Engine, RunInfo
 from astuner.protocols.optional import MeasuresBusyTime, find_offer
 from astuner.rollout.host import make_training_sampling, make_validation_sampling
 from astuner.rollout.runner import Round
-from astuner.rollout.stopping import wait_until_stopped
+from astuner.rollout.stopping import cancel_on_stop, wait_until_stopped
 from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Episode, Group, Task
 from astuner.training.learner import AdjustsSampling, BringsEngine, BringsRenderer, Learner, ServesWeights
@@ -32,7 +33,7 @@ class Rollouts:
         self._repeats = run.config.rollout.num_repeat
         self._adjusting, self._serving = find_offer(learner, AdjustsSampling), find_offer(learner, ServesWeights)
         self._engine, self._over_learner = self._make_engine(recipe)
-        self._loop = asyncio.Runner()
+        self._loop = asyncio.Runner(loop_factory=GuardedLoop)
         self._stack = AsyncExitStack()
         self._playing: asyncio.Task[Any] | None = None
         self._done = self._total = 0
@@ -46,8 +47,7 @@ class Rollouts:
             control=control,
             on_episode=self._count,
         )
-        loop = self._loop.get_loop()
-        control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self._cancel))
+        cancel_on_stop(control, self._loop.get_loop(), self._cancel)
         try:
             self._runner = self._loop.run(self._open(opening, recipe))
         except (asyncio.CancelledError, Exception) as error:

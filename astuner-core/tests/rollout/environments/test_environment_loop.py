@@ -308,7 +308,7 @@ def test_an_interruption_does_not_interrupt_closing(games: Any, isolation: str):
 
 def test_an_environment_that_cannot_be_closed_is_told_and_its_episode_is_good(games: Any):
     assert games.play("FailsInClose", "7").reward == 1.0
-    assert [text.partition(" could not be closed: ")[2] for text in games.told] == ["OSError: stuck"]
+    assert [text.partition(" could not be closed: ")[2] for text in games.told] == ["OSError: stuck (environment_games.py:133)"]
 
 
 @pytest.mark.parametrize("isolation", ["async", "thread"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from attrs import evolve
 
+from astuner.containment.guarded_loop import GuardedLoop
 from astuner.errors import UsageError
 from astuner.protocols import Control, RunInfo, TaskSource
 from astuner.published import read_published
@@ -111,7 +112,7 @@ def _play(
     """Return the groups, or None when the user stopped."""
     from astuner.players.opening import open_players
     from astuner.rendering import load_renderer
-    from astuner.rollout.stopping import wait_until_stopped
+    from astuner.rollout.stopping import cancel_on_stop, wait_until_stopped
 
     if recipe.engine is None:
         raise AssertionError("a plan has an engine for every backbone with a default one")
@@ -144,11 +145,12 @@ def _play(
 
     async def play_until_stopped() -> list[Group] | None:
         # A stop cancels everything, including a server that is still starting.
-        playing, loop = asyncio.ensure_future(play()), asyncio.get_running_loop()
-        control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(playing.cancel))
+        playing = asyncio.ensure_future(play())
+        cancel_on_stop(control, asyncio.get_running_loop(), playing.cancel)
         return await wait_until_stopped(playing, control)
 
     try:
-        return asyncio.run(play_until_stopped())
+        with asyncio.Runner(loop_factory=GuardedLoop) as runner:
+            return runner.run(play_until_stopped())
     finally:
         report.show_unjudged()

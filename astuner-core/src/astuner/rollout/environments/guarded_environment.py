@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import define, frozen
 
+from astuner.containment.endings import describe_raised, is_requested
 from astuner.errors import describe_error
 from astuner.handover.verdicts import describe_range, read_reward
 from astuner.plain_values import LARGEST_REWARD, make_plain, show_value
@@ -87,9 +88,11 @@ class GuardedEnvironment:
             if not inspect.isawaitable(found):
                 raise TypeError(f"it returned {found!r:.80} and is awaited: write `async def {name}`")
             return await found
-        except Exception as error:
+        except BaseException as error:
+            if is_requested(error):
+                raise
             # Of what is raised right here, the place says nothing.
-            raised = describe_error(error, own_file=__file__)
+            raised = describe_error(error, own_file=__file__) if isinstance(error, Exception) else describe_raised(error)
             raise EnvironmentFailed(f"{self.blame}: {name} raised {raised}", after=name) from error
 
     def _check_messages(self, name: str, found: Any) -> tuple[Message, ...]:

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from astuner.containment.endings import is_requested, make_exception
+
 T = TypeVar("T")
 
 
@@ -43,6 +45,11 @@ class HomeThread:
         self._calls.add(task)
         try:
             return await function(*arguments, **named)
+        except BaseException as error:
+            if is_requested(error) or isinstance(error, Exception):
+                raise
+            # It would end this thread's loop, and whoever waits would wait for ever.
+            raise make_exception(error) from error
         finally:
             self._calls.discard(task)
 

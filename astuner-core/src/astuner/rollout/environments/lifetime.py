@@ -11,6 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from astuner.config.env_variables import NO_ENVIRONMENT
+from astuner.containment.contained_call import CallTimeout, run_contained
+from astuner.containment.endings import describe_raised
+from astuner.containment.user_code import UserCode
 from astuner.errors import AstunerError
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
 from astuner.rollout.environments.home_thread import HomeThread, ThreadProxy
@@ -31,8 +34,10 @@ CLOSE_TIMEOUT_S = 10.0
 class LivingEnvironment:
     """The environment of one episode."""
 
-    def __init__(self, environment: Any, *, name: str, blame: str, preference: ActionPreference, home: HomeThread | None) -> None:
-        """`home` is its own thread, if it has one."""
+    def __init__(
+        self, environment: Any, *, name: str, blame: str, preference: ActionPreference, home: HomeThread | None, owner: UserCode
+    ) -> None:
+        """`home` is its own thread, if it has one, and `owner` is its episode."""
         self.name = name
         self.preference = preference
         """How actions are read off answers where it leads."""
@@ -41,7 +46,7 @@ class LivingEnvironment:
         """What workflows are given."""
         self.scored = ScoredOnce(self.facade)
         """What judges are given."""
-        self._environment, self._home = environment, home
+        self._environment, self._home, self._owner = environment, home, owner
 
     @property
     def guarded(self) -> GuardedEnvironment:
@@ -69,10 +74,11 @@ class LivingEnvironment:
             if self._home is not None:
                 await self._home.end(self._ask_to_close, CLOSE_TIMEOUT_S)
             else:
-                async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                    await self._ask_to_close()
+                code = UserCode(f"{self.blame}, being closed,", report=self._owner.report, parent=self._owner)
+                await run_contained(self._ask_to_close, code, timeout_s=CLOSE_TIMEOUT_S)
         except Exception as error:  # noqa: BLE001  # the boundary for environments: the episode is complete without it
-            said = f"not within {CLOSE_TIMEOUT_S:g} s" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+            late = isinstance(error, CallTimeout | TimeoutError)
+            said = f"not within {CLOSE_TIMEOUT_S:g} s" if late else describe_raised(error)
             tell(f"{self.blame} could not be closed: {said}")
 
     async def _ask_to_close(self) -> None:
@@ -92,15 +98,15 @@ class Environments:
         self._in_threads = run_info.config.rollout.isolation == "thread"
 
     async def enter(
-        self, workflow_task: WorkflowTask, lives: AsyncExitStack, tell: Callable[[str], None]
+        self, workflow_task: WorkflowTask, lives: AsyncExitStack, tell: Callable[[str], None], owner: UserCode
     ) -> LivingEnvironment | None:
-        """Make the environment of an episode, to be closed by `lives`; None when its task has none.
+        """Make the environment of the episode `owner`, to be closed by `lives`; None when its task has none.
 
         Reports one that the task names but no package offers. Raises `EnvironmentFailed`.
         """
         component = self._finder.of(workflow_task.env_type)
         if component is not None:
-            living = await self._open(component, workflow_task)
+            living = await self._open(component, workflow_task, owner)
             lives.push_async_callback(living.close, tell)
             return living
         if workflow_task.env_type != NO_ENVIRONMENT:
@@ -111,21 +117,23 @@ class Environments:
             )
         return None
 
-    async def _open(self, component: Component, workflow_task: WorkflowTask) -> LivingEnvironment:
+    async def _open(self, component: Component, workflow_task: WorkflowTask, owner: UserCode) -> LivingEnvironment:
         blame = component.candidate.blame
         home = HomeThread(f"astuner-environment-{workflow_task.episode_id}") if self._in_threads else None
         try:
             make = partial(self._maker(component), workflow_task)
-            environment = make() if home is None else await home.run(_later, make)
+            code = UserCode(f"{blame}, being made,", report=owner.report, parent=owner)
+            environment = await run_contained(partial(_later, make) if home is None else partial(home.run, _later, make), code)
         except BaseException as error:
             if home is not None:
                 await home.end(partial(asyncio.sleep, 0), CLOSE_TIMEOUT_S)
             if isinstance(error, AstunerError):
                 raise EnvironmentFailed(str(error)) from error
             if isinstance(error, Exception):
-                raise EnvironmentFailed(f"{blame} could not be made: {type(error).__name__}: {error}") from error
+                raise EnvironmentFailed(f"{blame} could not be made: {describe_raised(error)}") from error
             raise
-        return LivingEnvironment(environment, name=component.candidate.name, blame=blame, preference=self._preference, home=home)
+        name, preference = component.candidate.name, self._preference
+        return LivingEnvironment(environment, name=name, blame=blame, preference=preference, home=home, owner=owner)
 
     def _maker(self, component: Component) -> MakeEnvironment:
         if component.candidate not in self._makers:

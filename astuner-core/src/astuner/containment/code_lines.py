@@ -1,0 +1,68 @@
+"""The line at which users' code is, or was when it raised."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_PACKAGES = str(Path(__file__).parents[1])
+"""Directory of this package; its plugins' directories begin with the same name."""
+_LIBRARIES = tuple({str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib")})
+
+
+def is_own(filename: str) -> bool:
+    """Whether a file is this package's or one of its plugins'."""
+    return filename.startswith(_PACKAGES)
+
+
+def is_installed(filename: str) -> bool:
+    """Whether a file belongs to a library, or to Python."""
+    return filename.startswith((*_LIBRARIES, "<frozen")) or "site-packages" in filename
+
+
+def find_line(stack: Sequence[traceback.FrameSummary]) -> str | None:
+    """Return the innermost line of a stack, outermost first, that is neither this package's nor a library's, as `agent.py:12`.
+
+    The innermost line of all if there is none.
+    """
+    return _find_user_line(stack) or (_format(stack[-1]) if stack else None)
+
+
+def find_line_of_error(error: BaseException) -> str | None:
+    """Return the line of users' code that raised an error, or that led to it."""
+    return find_line(traceback.extract_tb(error.__traceback__))
+
+
+def find_line_of_thread(thread: int) -> str | None:
+    """Return the line of users' code at which a thread is, inside its event loop if one runs there; None if it runs none."""
+    frame = sys._current_frames().get(thread)
+    stack = [] if frame is None else list(traceback.extract_stack(frame))
+    loops = [place for place, entry in enumerate(stack) if entry.name == "run_forever" and is_installed(entry.filename)]
+    return _find_user_line(stack[loops[-1] :] if loops else stack)
+
+
+def find_line_of_coroutine(work: Any) -> str | None:
+    """Return the line at which a suspended coroutine waits, in what it awaits."""
+    stack: list[traceback.FrameSummary] = []
+    while work is not None:
+        frame: FrameType | None = getattr(work, "cr_frame", None) or getattr(work, "gi_frame", None)
+        if frame is not None:
+            stack += traceback.StackSummary.extract([(frame, frame.f_lineno)])
+        work = getattr(work, "cr_await", None) or getattr(work, "gi_yieldfrom", None)
+    return find_line(stack)
+
+
+def _find_user_line(stack: Sequence[traceback.FrameSummary]) -> str | None:
+    for entry in reversed(stack):
+        if not is_own(entry.filename) and not is_installed(entry.filename):
+            return _format(entry)
+    return None
+
+
+def _format(entry: traceback.FrameSummary) -> str:
+    return f"{Path(entry.filename).name}:{entry.lineno}"

@@ -1,0 +1,91 @@
+"""An event loop that users' code shares with the run and cannot end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from astuner.containment.user_code import Leash, UserCode, find_running_code
+
+T = TypeVar("T")
+
+GRACE_S = 5.0
+"""For users' code to end once it is cancelled."""
+
+
+class OwnedTask(asyncio.Task[T]):
+    """A task that knows whose it is: users' code cannot cancel the run's."""
+
+    def __init__(self, work: Any, *, code: UserCode | None, **options: Any) -> None:
+        """Run a coroutine of some users' code, or of the run."""
+        self.code = code
+        super().__init__(work if code is None or isinstance(work, Leash) else Leash(work, code), **options)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancel; has no effect if other users' code asks for it, as with `for task in asyncio.all_tasks(): task.cancel()`."""
+        asking = find_running_code()
+        if asking is not None and not asking.may_cancel(self.code):
+            return False
+        return super().cancel(msg)
+
+
+def guard_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Make the tasks of a loop `OwnedTask`s from now on, unless a library makes its own."""
+    if loop.get_task_factory() is None:
+        loop.set_task_factory(_make_task)  # type: ignore[arg-type]  # typeshed wants a task of what may also be a generator
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, T],
+    *,
+    context: contextvars.Context | None = None,
+    **options: Any,
+) -> OwnedTask[T]:
+    return OwnedTask(work, code=find_running_code(context), loop=loop, context=context, **options)
+
+
+class GuardedLoop(asyncio.SelectorEventLoop):
+    """A loop in which users' code can neither end the run's tasks nor the loop, and whose end waits for no thread of theirs."""
+
+    def __init__(self) -> None:
+        """Make a loop."""
+        super().__init__()
+        guard_tasks(self)
+        self._helpers = ThreadPoolExecutor(thread_name_prefix="asyncio")
+        self.set_default_executor(self._helpers)
+
+    def stop(self) -> None:
+        """Stop; has no effect if users' code asks for it."""
+        if find_running_code() is None:
+            super().stop()
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Take no more work, and leave to itself what users' code still does in a thread."""
+        self._helpers.shutdown(wait=False, cancel_futures=True)
+
+
+async def end_tasks_of_code(grace_s: float = GRACE_S) -> None:
+    """Cancel what users' code has left running in this loop, and abandon what does not end."""
+    here = asyncio.current_task()
+    left = {task for task in asyncio.all_tasks() if isinstance(task, OwnedTask) and task.code is not None and task is not here}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=grace_s)
+    await abandon(left)
+
+
+async def abandon(tasks: set[OwnedTask[Any]]) -> None:
+    """Let tasks of users' code end without running any more of it."""
+    waiting = {task for task in tasks if not task.done()}
+    for task in waiting:
+        if task.code is not None:
+            task.code.abandon()
+    for task in waiting:
+        task.cancel()
+    if waiting:
+        await asyncio.wait(waiting)

@@ -1,0 +1,44 @@
+"""Ending the process of a run whose main thread cannot be brought to end it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from astuner.containment.code_lines import find_line_of_thread
+from astuner.containment.leftovers import end_processes_of_rollouts
+from astuner.containment.process_exit import end_process_now
+from astuner.errors import Interrupted
+from astuner.protocols import EpisodeStore
+from astuner.runs.directory import RunDirectory
+
+CLOSED_WITHIN_S = 5.0
+"""For the loggers to be closed: they may wait for the main thread."""
+
+
+def end_by_force(directory: RunDirectory, store: EpisodeStore, close_loggers: Callable[[], object]) -> None:
+    """Save what there is and end this process as interrupted. Guards end what it has started; locks end with it.
+
+    Called outside of the main thread, which is blocked: nothing here may wait for it for long.
+    """
+    line = find_line_of_thread(threading.main_thread().ident or 0)
+    text = (
+        f"the run did not end, since its main thread is blocked{f' at {line}' if line else ''}: the process is ended now. What "
+        "was finished is stored; continue with --resume"
+    )
+    # The reader may be gone, and the disk full.
+    with suppress(OSError):
+        os.write(2, f"warning: {text}\n".encode())
+    for act in (store.sync, lambda: directory.write_state(status="interrupted"), end_processes_of_rollouts):
+        with suppress(Exception):
+            act()
+    closing = threading.Thread(target=close_loggers, name="astuner-loggers", daemon=True)
+    closing.start()
+    closing.join(CLOSED_WITHIN_S)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    end_process_now(Interrupted.exit_code)
