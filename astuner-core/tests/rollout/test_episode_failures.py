@@ -83,5 +83,5 @@ def test_the_verdict_on_a_failure_says_which_key_gave_it() -> None:
 
 
 def test_a_reward_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'timeout' must be a number between -1e.12 and 1e.12"):
+    with pytest.raises(ValueError, match=r"'timeout' must be a finite number between -1e.12 and 1e.12"):
         FailureRewards(timeout=float("nan"))

@@ -72,8 +72,9 @@ def test_a_workflow_that_swallows_its_cancellation_is_abandoned_at_its_time_limi
     monkeypatch.setattr(contained_call, "GRACE_S", 0.2)
     failed, good = play("Swallows", isolation, episode_timeout_s=0.5 if isolation != "process" else 8.0)
     assert failed.failures[-1].reason == "timeout"
-    assert good.reward == 1.0
+    # A process is killed, whatever the workflow does, and on a busy machine its start alone may take the sibling's time.
     if isolation != "process":
+        assert good.reward == 1.0
         assert "; it was at unruly_workflows.py:" in failed.failures[-1].detail
         assert "the workflow of train/1/t/0 was cancelled, did not end within 0.2 s and was abandoned" in play.told[0]
 
