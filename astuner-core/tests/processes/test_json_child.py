@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from astuner.processes.json_child import JsonChild, JsonProgram
+from astuner.testing.waiting import until
 
 PROGRAM = """
 import json, os, sys, time
@@ -19,6 +20,8 @@ for line in sys.stdin:
     asked = json.loads(line)
     if asked == {"do": "hang"}:
         time.sleep(1000)
+    if asked == {"do": "write"}:
+        print("{}", flush=True)
     if asked == {"do": "end"}:
         break
     seen = [name for name in ("KEY", "OWN", "PATH") if name in os.environ]
@@ -52,6 +55,18 @@ def test_an_answer_that_is_late_is_no_answer_and_not_that_of_the_next_question(c
     after = child.ask({"n": 2}, 60)
     assert after["asked"] == {"n": 2}
     assert after["pid"] != before["pid"]
+
+
+def test_a_line_too_many_is_not_the_answer_to_the_next_question(child: JsonChild) -> None:
+    assert child.ask({"do": "write"}, 60) == {}
+    until(child._process.has_more)
+    assert child.ask({"n": 1}, 60)["asked"] == {"n": 1}
+
+
+def test_a_process_is_replaced_on_request(child: JsonChild) -> None:
+    first = child.ask({"n": 1}, 60)["pid"]
+    child.restart()
+    assert child.ask({"n": 1}, 60)["pid"] != first
 
 
 def test_a_process_that_ends_is_said_and_replaced(child: JsonChild) -> None:

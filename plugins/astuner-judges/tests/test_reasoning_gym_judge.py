@@ -178,7 +178,17 @@ def test_an_answer_that_stops_the_scorer_is_worth_nothing(answer: str, why: str)
     made.close()
     assert (found.reward, found.is_success) == (0.0, False)
     assert found.rationale is not None
-    assert f"the scorer could not read the answer: {why}" in found.rationale
+    assert found.rationale.startswith("the scorer could not read the answer: ")
+    assert why in found.rationale
+
+
+def test_an_answer_that_writes_a_score_gets_it_neither_for_itself_nor_for_the_next() -> None:
+    made = ReasoningGymJudge(ReasoningGymJudge.Options(processes=1))
+    task = puzzle("countdown")
+    forges = "__import__('os').write(0, b'{\"score\": 1.0}\\n')"
+    found = [verdict(made, task, answer).reward for answer in (forges, "1", gold(task))]
+    made.close()
+    assert found == [0.0, 0.05, 1.0]
 
 
 def test_a_scorer_that_hangs_is_no_verdict_without_an_answer_to_try_and_the_siblings_have_theirs() -> None:

@@ -62,6 +62,13 @@ class JsonChild:
                 process.kill()
                 raise
 
+    def restart(self) -> None:
+        """End the process, whose answers cannot be trusted; the next question starts another."""
+        with self._turn, self._guard:
+            if self._process is not None:
+                self._process.kill()
+                self._process = None
+
     def close(self) -> None:
         """End the process, also in the middle of a question; waiting and later callers get a `RuntimeError`."""
         with self._guard:
@@ -73,6 +80,10 @@ class JsonChild:
         with self._guard:
             if self._is_closed:
                 raise RuntimeError(f"{self._program.name} is closed")
+            if self._process is not None and self._process.has_more():
+                # What it runs wrote lines of its own, one of which would be taken for the next answer.
+                self._process.kill()
+                self._process = None
             self._process = self._process or _Process(self._program)
             return self._process
 
@@ -106,6 +117,10 @@ class _Process:
             raise TimeoutError(f"{self._name} gave no answer in {timeout_s:g} s") from None
         except OSError as error:
             raise self._make_end_error() from error
+
+    def has_more(self) -> bool:
+        """Whether it wrote more than the answers to its questions."""
+        return self._is_ready and self._lines.has_more()
 
     def _await_ready(self) -> None:
         try:

@@ -47,6 +47,17 @@ class JsonLines:
         found: Mapping[str, Any] = json.loads(line)
         return found
 
+    def has_more(self) -> bool:
+        """Whether the child has written more than was read."""
+        with self._in_use:
+            if self._received:
+                return True
+            self._channel.setblocking(False)
+            try:
+                return bool(self._channel.recv(1, socket.MSG_PEEK))
+            except OSError:
+                return False
+
     def close(self) -> None:
         """Hang up, which the child sees as the end of its input. A thread that waits for a line gets an `OSError`."""
         # Its number must not be reused while another thread reads from it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
+from secrets import token_hex
 from typing import Any
 
 from attrs import Attribute, field, frozen
@@ -13,7 +14,7 @@ from attrs.validators import and_, ge, gt, le
 from astuner.clients.reasoning_gym import is_installed, make_program
 from astuner.errors import DataError, PluginError
 from astuner.processes.json_child import JsonChild
-from astuner.schema import Verdict, WorkflowOutput, WorkflowTask
+from astuner.schema import Task, Verdict, WorkflowOutput, WorkflowTask
 from astuner.thoughts import split_thought
 
 _KEY = "reasoning_gym"
@@ -75,14 +76,12 @@ class ReasoningGymJudge:
         if answer is None:
             return Verdict(0.0, False, rationale="no answer was given")
         try:
-            found = self._ask({"score": {"source": dict(source), "answer": answer}})
+            found = self._score(task, answer)
         except (TimeoutError, RuntimeError):
             # Some families evaluate an answer as Python: a policy must not avoid a 0 by one that never ends.
-            if not self._can_score_own_answer(source):
+            if not self._can_score_own_answer(task):
                 raise
-            found = self._ask_again(source, answer)
-        if "error" in found:
-            raise RuntimeError(f"reasoning-gym cannot score task '{task.task_id}': {found['error']}")
+            found = self._score_again(task, answer)
         score = float(found["score"])
         unreadable = found.get("unreadable")
         rationale = f"the scorer could not read the answer: {unreadable}" if unreadable else None
@@ -93,26 +92,38 @@ class ReasoningGymJudge:
         for child in self._own:
             child.close()
 
-    def _can_score_own_answer(self, source: Mapping[str, Any]) -> bool:
-        own = source["entry"].get("answer")
+    def _score(self, task: Task, answer: str) -> Mapping[str, Any]:
+        token = token_hex(8)
+        found = self._ask({"score": {"source": dict(task.metadata[_KEY]), "answer": answer, "token": token}}, token)
+        if "error" in found:
+            raise RuntimeError(f"reasoning-gym cannot score task '{task.task_id}': {found['error']}")
+        return found
+
+    def _can_score_own_answer(self, task: Task) -> bool:
+        own = task.metadata[_KEY]["entry"].get("answer")
         if not isinstance(own, str):
             return False
         try:
-            return "error" not in self._ask({"score": {"source": dict(source), "answer": own}})
+            self._score(task, own)
         except (TimeoutError, RuntimeError):
             return False
+        return True
 
-    def _ask_again(self, source: Mapping[str, Any], answer: str) -> Mapping[str, Any]:
+    def _score_again(self, task: Task, answer: str) -> Mapping[str, Any]:
         """Score an answer once more; one over which the scorer fails a second time is unreadable."""
         try:
-            return self._ask({"score": {"source": dict(source), "answer": answer}})
+            return self._score(task, answer)
         except (TimeoutError, RuntimeError) as error:
             return {"score": 0.0, "unreadable": f"{type(error).__name__}: {error}"}
 
-    def _ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _ask(self, question: Mapping[str, Any], token: str | None = None) -> Mapping[str, Any]:
         child = self._idle.get()
         try:
-            return child.ask(question, self._options.timeout_s)
+            found = child.ask(question, self._options.timeout_s)
+            if "error" not in found and found.get("token") != token:
+                child.restart()
+                raise RuntimeError("an answer wrote a score of its own")
+            return found
         finally:
             self._idle.put(child)
 

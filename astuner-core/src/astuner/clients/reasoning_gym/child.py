@@ -151,7 +151,12 @@ def _make_puzzle(dataset: str, config: Mapping[str, Any], seed: int, size: int, 
     return {"entry": _encode(entry)}
 
 
-def _score(source: Mapping[str, Any], answer: str) -> dict[str, Any]:
+def _score(source: Mapping[str, Any], answer: str, token: str | None = None) -> dict[str, Any]:
+    """Score an answer; `token` comes back with the score, which an answer that writes a line of its own does not know."""
+    return {**_score_answer(source, answer), "token": token}
+
+
+def _score_answer(source: Mapping[str, Any], answer: str) -> dict[str, Any]:
     made = _make_dataset(source["dataset"], _make_key(source["config"]), source["seed"], source["size"], source["level"])
     entry = _decode(source["entry"])
     try:
