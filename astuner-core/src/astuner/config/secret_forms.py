@@ -53,7 +53,7 @@ _HEADER = re.compile(
 )
 """A header of HTTP, as in `curl -H 'Authorization: Bearer …'`."""
 FLAG = re.compile(
-    r"""(?P<name>(?<!\S)(?:--?[A-Za-z][\w-]*(?:[ \t]+|=)|[A-Z][A-Z0-9_]*=)|(?<![\w.-])(?:password|passwd|pwd)=(?!=))"""
+    r"""(?P<name>(?<![^\s"'(\[,])(?:--?[A-Za-z][\w-]*(?:[ \t]+|=)|[A-Z][A-Z0-9_]*=)|(?<![\w.-])(?:password|passwd|pwd)=(?!=))"""
     r"""(?P<value>"[^"]*"|'[^']*'|[^\s"'<$-][^\s"']*)"""
 )
 """A flag with its value, as in `--password …`, or a variable with its own, as in `API_KEY=…`."""

@@ -17,6 +17,7 @@ from astuner.protocols import Engine, EpisodeStore, Judge, RunInfo
 from astuner.protocols.optional import ReportsProgress, Say, find_offer
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import RolloutRunner
+from astuner.rollout.secret_free_store import SecretFreeStore
 from astuner.schema import Episode, Group, Sampling
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ async def open_rollouts(
             parts=parts,
             gateway=gateway,
             run_info=run_info,
-            store=store,
+            store=SecretFreeStore(store, run_info),
             notify=notify,
             on_episode=on_episode,
             on_group=on_group,
