@@ -72,7 +72,7 @@ def record(renderer: TemplateRenderer, turns: int, name: str = "a") -> tuple[lis
         # Read from JSON each time, as a request is: no object of an earlier one is seen again.
         request = chat_request(json.loads(json.dumps({"messages": messages, "tools": TOOLS})), said)
         began = time.process_time()
-        placement = tree.place(request, "agent")
+        placement = tree.place(request, "agent", renderer.encode)
         tree.add_prompt(turn, placement)
         call = Call(
             index=turn,

@@ -22,6 +22,7 @@ FORBIDDEN = {
     "judging": LEADERS | {"rollout", "gateway"},
     "transcript": LEADERS | {"rollout", "gateway"},
     "gateway": LEADERS | {"rollout", "judging"},
+    "http_server": LEADERS | {"rollout", "gateway", "judging", "builtin"},
     "rollout": LEADERS,
     "training": LEADERS - {"training", "runs"},
     "runs": LEADERS - {"runs"} | {"rollout", "gateway", "judging", "builtin"},

@@ -148,6 +148,8 @@ class Gateway:
     """The address to give to agents in containers or on other machines, where it differs."""
     max_body_bytes: int = field(default=32 * 1024 * 1024, validator=gt(0))
     """Largest request that is accepted."""
+    max_connections: int = field(default=4096, validator=gt(0))
+    """Open connections at a time; further clients wait. Fewer if the limit of open files (`ulimit -n`) is low."""
 
 
 def _check_directory_name(_: Any, attribute: Attribute[Any], value: str) -> None:

@@ -15,6 +15,7 @@ import yaml
 from attrs import define, field, frozen
 
 from astuner.config.places import KeyPath, format_path
+from astuner.config.yaml_bounds import BoundedLoader
 from astuner.errors import ConfigError, Problem
 
 _MERGE = "tag:yaml.org,2002:merge"
@@ -36,7 +37,7 @@ def _make_loader_class() -> Any:
         first: [(tag, pattern) for tag, pattern in known if tag not in replaced]
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-    loader: Any = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
+    loader: Any = type("Loader", (BoundedLoader,), {"yaml_implicit_resolvers": resolvers})
     loader.add_implicit_resolver("tag:yaml.org,2002:int", INT, list("-+0123456789"))
     loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
     return loader
@@ -88,22 +89,15 @@ class _Walk:
     file: Path
     lines: dict[str, int] = field(factory=dict)
     problems: list[Problem] = field(factory=list)
-    open_nodes: list[Any] = field(factory=list)
 
     def build_value(self, node: Any, path: KeyPath) -> Any:
-        if any(node is parent for parent in self.open_nodes):
-            raise yaml.MarkedYAMLError(problem="an anchor that contains itself", problem_mark=node.start_mark)
-        self.open_nodes.append(node)
-        try:
-            if isinstance(node, yaml.MappingNode):
-                return {key: self.build_value(item, (*path, key)) for key, item in self.collect_pairs(node, path).items()}
-            if isinstance(node, yaml.SequenceNode):
-                for index, item in enumerate(node.value):
-                    self.lines[format_path((*path, index))] = item.start_mark.line + 1
-                return [self.build_value(item, (*path, index)) for index, item in enumerate(node.value)]
-            return self.build_scalar(node)
-        finally:
-            self.open_nodes.pop()
+        if isinstance(node, yaml.MappingNode):
+            return {key: self.build_value(item, (*path, key)) for key, item in self.collect_pairs(node, path).items()}
+        if isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.lines[format_path((*path, index))] = item.start_mark.line + 1
+            return [self.build_value(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self.build_scalar(node)
 
     def build_scalar(self, node: Any) -> Any:
         try:

@@ -16,9 +16,12 @@ from astuner.gateway.dialects import DIALECTS, Dialect, Writer
 from astuner.gateway.dialects.anthropic_messages import ANTHROPIC_MESSAGES, error_body, read_anthropic_key
 from astuner.gateway.dialects.anthropic_request import messages_request
 from astuner.gateway.dialects.fields import parse_body
+from astuner.gateway.dialects.large_bodies import PatientDecoder
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
+from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import ApiError, bad_request
+from astuner.rendering.text_encoders import LongText
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -33,6 +36,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger(__name__)
+
+LARGE_BODY = 1 << 18
+"""Larger bodies, in bytes, are read in a thread."""
 
 
 FindRecorder = Callable[[str], "EpisodeRecorder | None"]
@@ -64,8 +70,16 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
 
     async def count_tokens(request: Request) -> Response:
         recorder, caller = authorise(find_recorder, read_anthropic_key(request.scope["headers"]))
-        raw = await read_body(request.scope, request.receive, max_body_bytes)
-        return JSONResponse({"input_tokens": recorder.count(messages_request(parse_body(raw), counting=True), caller)})
+        body = await read_body(request.scope, request.receive, max_body_bytes)
+        await recorder.order.admit()
+        try:
+            if len(body) > LARGE_BODY:
+                counted = await recorder.order.run(lambda: messages_request(parse_body(body, PatientDecoder), counting=True))
+            else:
+                counted = messages_request(parse_body(body), counting=True)
+            return JSONResponse({"input_tokens": await recorder.count(counted, caller)})
+        finally:
+            recorder.order.release()
 
     async def handle_refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, ApiError)
@@ -131,13 +145,12 @@ class Generation:
         try:
             recorder, caller = authorise(self.find_recorder, self.dialect.read_key(scope["headers"]))
             body = await read_body(scope, receive, self.max_body_bytes)
-            await self.turnstile.acquire()
+            await recorder.order.admit()
             try:
-                request = self.dialect.read(parse_body(body), recorder.read_messages)
-                turn = recorder.begin(request, caller)
+                begin = self._begin_large if len(body) > LARGE_BODY else self._begin
+                request, turn = await begin(body, recorder, caller)
             finally:
-                # With many concurrent requests, each reaches the engine before the next one is read.
-                asyncio.get_running_loop().call_soon(self.turnstile.release)
+                recorder.order.release()
         except ApiError as error:
             await self._refuse(send, error)
         except RecursionError:
@@ -147,6 +160,29 @@ class Generation:
             await self._refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
         else:
             await self._serve(turn, request, receive, send)
+
+    async def _begin(self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller) -> tuple[ChatRequest, Turn]:
+        await self.turnstile.acquire()
+        try:
+            request = self.dialect.read(parse_body(body), recorder.read_messages)
+            return request, recorder.begin(request, caller)
+        except LongText:
+            # Its thread is waited for below, outside of the turnstile.
+            pass
+        finally:
+            # With many concurrent requests, each reaches the engine before the next one is read.
+            asyncio.get_running_loop().call_soon(self.turnstile.release)
+        return request, await recorder.begin_long(request, caller)
+
+    async def _begin_large(self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller) -> tuple[ChatRequest, Turn]:
+        def read() -> ChatRequest:
+            parsed = parse_body(body, PatientDecoder)
+            if isinstance(body, bytearray):
+                body.clear()
+            return self.dialect.read(parsed, normalise)
+
+        request = await recorder.order.run(read)
+        return request, await recorder.begin_long(request, caller)
 
     async def _serve(self, turn: Turn, request: ChatRequest, receive: Receive, send: Send) -> None:
         watch = asyncio.create_task(_watch(receive, turn))
@@ -189,22 +225,30 @@ def authorise(find_recorder: FindRecorder, key: str) -> tuple[EpisodeRecorder, C
     return recorder, caller
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | bytearray:
     """Read a body of at most `limit` bytes; raises ApiError (413)."""
     declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-    parts, size = [], 0
     # Python refuses to parse numbers with thousands of digits.
     more = not (declared.isdigit() and (len(declared) > 18 or int(declared) > limit))
+    if not more:
+        raise _make_size_error(limit)
+    body: bytes | bytearray = b""
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ApiError(400, "The client left before its request was complete.")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False) and size <= limit
-    if not parts or size > limit:
-        raise ApiError(413, f"The body is larger than {limit} bytes.", code="request_too_large")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        part, more = message.get("body", b""), message.get("more_body", False)
+        if not body:
+            body = bytearray(part) if more else part
+        else:
+            body += part
+        if len(body) > limit:
+            raise _make_size_error(limit)
+    return body
+
+
+def _make_size_error(limit: int) -> ApiError:
+    return ApiError(413, f"The body is larger than {limit} bytes.", code="request_too_large")
 
 
 async def _watch(receive: Receive, turn: Turn) -> None:

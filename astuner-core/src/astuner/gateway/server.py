@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -17,6 +17,7 @@ from astuner.gateway.app import App, make_app
 from astuner.gateway.recording.recorder import EpisodeRecorder
 from astuner.gateway.transport import client_library, make_client
 from astuner.gateway.tuner import GatewayTuner
+from astuner.http_server import ServerLimits, guard_hosts, listen, make_server
 
 if TYPE_CHECKING:
     from astuner.gateway.recording.episode_spec import EpisodeSpec
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from astuner.rendering import TemplateRenderer
 
 
-LONGEST_IDLE_S = 600
-"""For an idle connection. Clients drop theirs after seconds; a server that closes first, just as the next request
-arrives, loses that request."""
+READERS = 2
+"""Threads that read long messages. More would take more memory, and Python lets one run at a time except while it encodes."""
 
 
 @define(eq=False)
@@ -43,9 +43,11 @@ class Gateway:
     _public_url: str | None = field(default=None, kw_only=True)
     """The gateway's address for remote agents, without `/v1`."""
     _max_body_bytes: int = field(default=32 << 20, kw_only=True)
+    _max_connections: int = field(default=4096, kw_only=True)
     _model_name: str = field(default="astuner", kw_only=True)
     _recorders: dict[str, EpisodeRecorder] = field(factory=dict, init=False)
     _serials: Iterator[int] = field(factory=itertools.count, init=False)
+    _pool: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(READERS, "gateway"), init=False)
     _app: App | None = field(default=None, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _clients: dict[str, Any] = field(factory=dict, init=False)
@@ -70,29 +72,11 @@ class Gateway:
 
     async def start(self) -> None:
         """Listen. The running event loop becomes the gateway's."""
-        import uvicorn
-
-        class Server(uvicorn.Server):
-            """Leaves signal handling to the run."""
-
-            @contextlib.contextmanager
-            def capture_signals(self) -> Iterator[None]:
-                yield
-
         self._loop = asyncio.get_running_loop()
         self._app = make_app(self.recorder, model_name=self._model_name, max_body_bytes=self._max_body_bytes)
         self._socket = _listen(self._host, self._port)
-        config = uvicorn.Config(
-            self._app,
-            lifespan="off",
-            ws="none",
-            access_log=False,
-            log_config=None,
-            log_level="warning",
-            timeout_graceful_shutdown=2,
-            timeout_keep_alive=LONGEST_IDLE_S,
-        )
-        self._server = Server(config)
+        guarded = guard_hosts(self._app, self._host, public_url=self._public_url)
+        self._server = make_server(guarded, ServerLimits(max_connections=self._max_connections), name="gateway")
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         while not self._server.started:
             if self._serving.done():
@@ -114,6 +98,7 @@ class Gateway:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def open_episode(self, spec: EpisodeSpec) -> EpisodeRecorder:
         """Start recording an episode; its keys are valid until its recorder is closed."""
@@ -126,6 +111,7 @@ class Gateway:
             self._renderer,
             serial=next(self._serials),
             tuner=tuner,
+            pool=self._pool,
             forget=lambda: self._recorders.pop(secret, None),
         )
         self._recorders[secret] = recorder
@@ -145,17 +131,10 @@ class Gateway:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With an explicit protocol, asyncio sends small writes at once; else an answer's body waits 40 ms for its head's ACK.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((host, port))
+        return listen(host, port)
     except OSError as error:
-        listening.close()
         raise AstunerError(
             f"gateway.port: cannot listen on {host}:{port}: {error.strerror or error}. Choose a free gateway.port, or 0 for any; "
             "gateway.host must be an address of this machine."
         ) from error
-    listening.setblocking(False)
-    return listening

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from astuner.rendering.text_encoders import TooManyTokens
+
 if TYPE_CHECKING:
     from astuner.schema import Ids
 
@@ -46,14 +48,14 @@ class PartwiseEncoder:
         """Whether the tokenizer encodes part by part."""
         return self._cut is not None
 
-    def __call__(self, text: str) -> Ids:
-        """Return the ids of a text, as a read-only array."""
-        found: Sequence[int] = self._encode_whole(text) if self._cut is None else self._encode_parts(self._cut, text)
+    def __call__(self, text: str, limit: int | None = None) -> Ids:
+        """Return the ids of a text, as a read-only array; raises TooManyTokens once they are more than `limit`."""
+        found: Sequence[int] = self._encode_whole(text) if self._cut is None else self._encode_parts(self._cut, text, limit)
         ids = np.asarray(found, dtype=np.int32)
         ids.setflags(write=False)
         return ids
 
-    def _encode_parts(self, cut: re.Pattern[str], text: str) -> list[int]:
+    def _encode_parts(self, cut: re.Pattern[str], text: str, limit: int | None) -> list[int]:
         ids: list[int] = []
         # Every second one is a special token.
         for place, part in enumerate(cut.split(text)):
@@ -61,6 +63,8 @@ class PartwiseEncoder:
                 ids.append(self._ids[part])
             elif part:
                 ids += self._kept(part) if len(part) <= LONGEST_KEPT else self._encode_whole(part)
+            if limit is not None and len(ids) > limit:
+                raise TooManyTokens(len(ids))
         return ids
 
     def _encode_whole(self, text: str) -> tuple[int, ...]:

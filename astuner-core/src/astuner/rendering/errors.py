@@ -57,11 +57,12 @@ def bad_request(message: str, param: str | None = None, code: str | None = None)
     return ApiError(400, message, code=code, param=param)
 
 
-def context_full(prompt: int, limit: int) -> ApiError:
-    """Make the answer to a prompt that leaves no room for an answer."""
+def context_full(prompt: int, limit: int, *, exact: bool = True) -> ApiError:
+    """Make the answer to a prompt that leaves no room for an answer; `prompt` is a lower bound unless `exact`."""
+    taken = f"{prompt}" if exact else f"at least {prompt}"
     return ApiError(
         400,
-        f"This model's maximum context length is {limit} tokens, and the messages already take {prompt}. Shorten the messages.",
+        f"This model's maximum context length is {limit} tokens, and the messages already take {taken}. Shorten the messages.",
         code="context_length_exceeded",
         param="messages",
         retry=False,

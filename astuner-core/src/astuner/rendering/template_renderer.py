@@ -15,10 +15,12 @@ from astuner.errors import AstunerError
 from astuner.rendering.compiled_template import CompiledTemplate
 from astuner.rendering.encoding import PartwiseEncoder
 from astuner.rendering.errors import bad_request
+from astuner.rendering.length_bound import LengthBound, find_length_bound
 from astuner.rendering.losses import describe_losses
 from astuner.rendering.reply_parser import Style
 from astuner.rendering.shape_probes import PROBE, USER, find_shape
 from astuner.rendering.template_shape import TemplateShape
+from astuner.rendering.text_encoders import LongText, TooManyTokens
 from astuner.rendering.tool_calls import STYLES, recognise
 from astuner.rendering.tool_prompt import make_call_writer, reads_back
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_CACHED = 1 << 15
-"""Longest text whose ids are cached."""
+"""Longest text, in characters, whose ids are cached; longer ones are encoded outside of an event loop."""
 
 
 class TemplateRenderer:
@@ -99,6 +101,11 @@ class TemplateRenderer:
         """One more than the largest id of the tokenizer."""
         return 1 + max(int(number) for number in self.tokenizer.get_vocab().values())
 
+    @cached_property
+    def length_bound(self) -> LengthBound | None:
+        """The bound on a text's tokens from below, where the tokenizer has one."""
+        return find_length_bound(self._backend, self.tokenizer.added_tokens_decoder)
+
     def render(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generate: bool, kwargs: Mapping[str, Any]
     ) -> str:
@@ -125,6 +132,24 @@ class TemplateRenderer:
     def encode(self, text: str) -> Ids:
         """Return the ids of a text; special tokens in it become their ids, none is added. The array is read-only."""
         return self._encode_cached(text) if len(text) <= LONGEST_CACHED else self._encode(text)
+
+    def encode_short(self, text: str) -> Ids:
+        """Return the ids of a text as `encode` does; raises LongText if that would take long."""
+        if len(text) > LONGEST_CACHED:
+            raise LongText
+        return self._encode_cached(text)
+
+    def encode_within(self, text: str, limit: int) -> Ids:
+        """Return the ids of a text as `encode` does; raises TooManyTokens as soon as they are known to be more than `limit`."""
+        if (at_least := self.count_at_least(text)) > limit:
+            raise TooManyTokens(at_least)
+        if self._in_parts is not None and len(text) > LONGEST_CACHED:
+            return self._in_parts(text, limit)
+        return self.encode(text)
+
+    def count_at_least(self, text: str) -> int:
+        """Return a number of tokens that a text has at least, without encoding it; 0 if nothing is known."""
+        return 0 if self.length_bound is None else self.length_bound.count_at_least(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, special tokens included."""

@@ -67,6 +67,7 @@ async def open_rollouts(
             port=options.port,
             public_url=options.public_url,
             max_body_bytes=options.max_body_bytes,
+            max_connections=options.max_connections,
         )
         await gateway.start()
         stack.push_async_callback(gateway.close)

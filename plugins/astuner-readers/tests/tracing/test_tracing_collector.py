@@ -22,12 +22,11 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from astuner.errors import UsageError
+from astuner.http_server import ServerLimits, listen, make_server
 from astuner.testing.command_line import run_command
 from astuner_readers.tracing.collector.app import CollectorCounts, make_app
-from astuner_readers.tracing.collector.connections import make_impatient_protocol
 from astuner_readers.tracing.collector.serving import REQUESTS_AT_ONCE
 from astuner_readers.tracing.collector.store import TraceFile
 from astuner_readers.tracing.otlp import parse_span
@@ -419,9 +418,8 @@ def few(tmp_path: Path) -> Iterator[tuple[str, int]]:
     """The address of a collector that answers two requests at once and has little patience, in this process."""
     file = TraceFile(tmp_path / "traces.jsonl", rotate_bytes=None, sync_s=1)
     app = make_app(file, CollectorCounts(), token="t", max_body_bytes=1000, at_once=2, body_timeout_s=3)
-    config = uvicorn.Config(app, http=make_impatient_protocol(1), lifespan="off", ws="none", log_level="warning")
-    server = uvicorn.Server(config)
-    listening = socket.create_server(("127.0.0.1", 0))
+    server = make_server(app, ServerLimits(headers_timeout_s=1, body_timeout_s=3), name="trace collector")
+    listening = listen("127.0.0.1", 0)
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
     thread.start()
     yield listening.getsockname()

@@ -16,10 +16,10 @@ LARGEST = 2**31 - 1
 """Largest count or size: engines keep them in 32 bits."""
 
 
-def parse_body(raw: bytes) -> dict[str, Any]:
+def parse_body(raw: bytes | bytearray, decoder: type[json.JSONDecoder] | None = None) -> dict[str, Any]:
     """Parse a body; raises ApiError (400) for anything but an object of finite numbers, at most `DEEPEST` levels deep."""
     try:
-        body = json.loads(raw, parse_constant=_refuse_constant, parse_float=_parse_finite)
+        body = json.loads(raw, cls=decoder, parse_constant=_refuse_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError) as error:
         raise bad_request(f"The body is not valid JSON: {error}.") from None
     if not isinstance(body, dict):

@@ -93,6 +93,11 @@ class ChatCall(RunningCall[ChatPlan]):
         return FinishedCall(call=call)
 
 
+def make_chat_key(request: ChatRequest) -> bytes:
+    """Return what tells the prompts of an engine without token ids apart."""
+    return repr(request.messages).encode("utf-8", "surrogatepass")
+
+
 def read_answer(response: Mapping[str, Any]) -> Answer:
     """Read the first choice of a chat completion; raises ApiError when it has none."""
     try:

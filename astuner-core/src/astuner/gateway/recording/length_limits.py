@@ -29,6 +29,11 @@ class Lengths:
             raise context_full(len(placement.ids), limit)
         return limit - len(placement.ids)
 
+    @property
+    def context(self) -> int:
+        """The most ids that any prompt and its answer may have together."""
+        return min(self.spec.max_model_len, self.engine_limit or self.spec.max_model_len)
+
     def begin(self, index: int, placement: Placement) -> None:
         """Record the prompt length of a call that begins."""
         self._first_prompts[index] = self._first_prompt(placement)
@@ -36,9 +41,9 @@ class Lengths:
     def _limit(self, placement: Placement, trained: bool) -> int:
         """Return the most ids that prompt and answer may have together."""
         spec, first = self.spec, self._first_prompt(placement)
-        limits = [spec.max_model_len, self.engine_limit or spec.max_model_len]
         if not trained:
-            return min(limits)
+            return self.context
+        limits = [self.context]
         if spec.max_response_length is not None:
             limits.append(first + spec.max_response_length)
         if spec.max_prompt_length is not None and first > spec.max_prompt_length:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
@@ -12,11 +14,13 @@ from attrs import evolve
 from astuner.gateway.recording.call_failures import CallFailures
 from astuner.gateway.recording.call_policy import CallPolicy
 from astuner.gateway.recording.call_seeds import CallIds, Seeds
-from astuner.gateway.recording.chat_call import ChatCall, ChatEngine, ChatPlan
+from astuner.gateway.recording.chat_call import ChatCall, ChatEngine, ChatPlan, make_chat_key
 from astuner.gateway.recording.length_limits import Lengths
 from astuner.gateway.recording.messages import MessageReader
 from astuner.gateway.recording.model_call import CallPlan, LiveCall
 from astuner.gateway.recording.named_responses import Conversations
+from astuner.gateway.recording.prompt_placer import PromptPlacer
+from astuner.gateway.recording.request_order import RequestOrder
 from astuner.gateway.recording.running_call import FinishedCall, RunningCall
 from astuner.gateway.recording.sampled_answer import build_sampled, find_leaky_tokens
 from astuner.gateway.recording.turn import Turn
@@ -24,6 +28,7 @@ from astuner.gateway.tree.raw_prompts import PlainParser, RawTree
 from astuner.gateway.tree.token_tree import Placement, TokenTree
 from astuner.rendering.errors import ApiError, bad_request
 from astuner.rendering.losses import find_hidden_names
+from astuner.rendering.text_encoders import LongText
 from astuner.schema import Call, Message, Request
 
 if TYPE_CHECKING:
@@ -48,8 +53,12 @@ class EpisodeRecorder:
         serial: int,
         tuner: GatewayTuner,
         forget: Callable[[], object],
+        pool: Executor | None = None,
     ) -> None:
-        """Made by `Gateway.open_episode`; `serial` distinguishes episodes sharing an id, `forget` revokes the keys."""
+        """Made by `Gateway.open_episode`; `serial` distinguishes episodes sharing an id, `forget` revokes the keys.
+
+        Threads of the `pool`, the loop's own without one, read what is long.
+        """
         self.spec = spec
         self.tuner = tuner
         self.failures = CallFailures()
@@ -60,8 +69,8 @@ class EpisodeRecorder:
         """Notices for the user about how calls were served, each once."""
         self._engine = engine
         self._renderer = renderer
-        self._tree = TokenTree(renderer) if renderer is not None else None
-        self._raw = RawTree(renderer) if renderer is not None else None
+        self.order = RequestOrder(pool)
+        """Admits the requests: `begin`, `begin_long` and `count` want one that is admitted."""
         self._conversations = Conversations()
         self._serial = serial
         self._forget = forget
@@ -75,6 +84,7 @@ class EpisodeRecorder:
         self._sessions: set[str] = set()
         self._closed = False
         self._lengths = Lengths(spec, engine.capabilities.max_model_len)
+        self._prompts = None if renderer is None else PromptPlacer(renderer, self._lengths)
         self._policy = CallPolicy(spec, engine.capabilities, self.notice)
         self._leaky: Mapping[int, str] | None = None
         self._ended_by: str | None = None
@@ -85,20 +95,52 @@ class EpisodeRecorder:
         return tuple(self._calls[index] for index in sorted(self._calls))
 
     def begin(self, request: ChatRequest, caller: Caller) -> Turn:
-        """Start the calls of a request; raises ApiError when it cannot be served."""
-        begun = self._begun
+        """Start the calls of a request.
+
+        Raises ApiError when it cannot be served, and LongText, with nothing changed, if `begin_long` has to do it.
+        """
+        self._check_open()
+        try:
+            request = self._prepare(request, caller)
+            if self._speaks_chat:
+                return self._begin_chat(request, caller, make_chat_key(request))
+            return self._begin_tokens(request, caller, self._placer.place(request, caller.agent))
+        except ApiError as error:
+            self.failures.note_error(caller.agent, error, self._begun)
+            raise
+
+    async def begin_long(self, request: ChatRequest, caller: Caller) -> Turn:
+        """Start the calls of an admitted request whose prompts are made in a thread; raises ApiError as `begin` does."""
+        self._check_open()
+        try:
+            request = self._prepare(request, caller)
+            if self._speaks_chat:
+                key = await self.order.run(partial(make_chat_key, request))
+                self._check_open()
+                return self._begin_chat(request, caller, key)
+            placements = await self.order.run(partial(self._placer.place_long, request, caller.agent))
+            self._check_open()
+            return self._begin_tokens(request, caller, placements)
+        except ApiError as error:
+            self.failures.note_error(caller.agent, error, self._begun)
+            raise
+
+    @property
+    def _placer(self) -> PromptPlacer:
+        if self._prompts is None:
+            raise ApiError(503, "The engine takes token ids, but the gateway has no renderer to make them.", retry=False)
+        return self._prompts
+
+    @property
+    def _speaks_chat(self) -> bool:
+        return not self._engine.capabilities.token_ids
+
+    def _check_open(self) -> None:
+        """Raise ApiError once the episode is over."""
         if self._closed:
             raise ApiError(401, "This episode is over.", code="episode_closed", retry=False)
         if self._ended_by is not None:
             raise ApiError(403, f"This episode was ended: {self._ended_by}", code="episode_terminated", retry=False)
-        try:
-            self._check_steps(request, caller)
-            turn = self._begin(request, caller)
-        except ApiError as error:
-            self.failures.note_error(caller.agent, error, self._begun)
-            raise
-        self._steps[caller.agent] += self._begun - begun
-        return turn
 
     def _check_steps(self, request: ChatRequest, caller: Caller) -> None:
         """Raise ApiError if a trained agent has no call left."""
@@ -112,22 +154,28 @@ class EpisodeRecorder:
         # Not 429: clients would wait and ask again.
         raise ApiError(403, text, code="max_steps_exceeded", retry=False)
 
-    def _begin(self, request: ChatRequest, caller: Caller) -> Turn:
+    def _prepare(self, request: ChatRequest, caller: Caller) -> ChatRequest:
+        """Return the request with the messages that it continues, and without what is not served; raises ApiError."""
+        self._check_steps(request, caller)
         for name in request.ignored:
             self.notice(f"{caller.agent}: '{name}' has no effect; engines do not support it.")
         if request.previous is not None:
             request = request.with_earlier(self._conversations.collect_until(request.previous, self._calls))
-        if self.spec.disable_tools and request.tools:
-            request = request.without_tools()
-        chat_only = not self._engine.capabilities.token_ids
-        return self._begin_chat(request, caller) if chat_only else self._begin_tokens(request, caller)
+        return self._remove_tools(request)
 
-    def count(self, request: ChatRequest, caller: Caller) -> int:
-        """Return the number of tokens in a request's prompt without recording it; raises ApiError."""
-        if self._tree is None:
+    def _remove_tools(self, request: ChatRequest) -> ChatRequest:
+        return request.without_tools() if self.spec.disable_tools and request.tools else request
+
+    async def count(self, request: ChatRequest, caller: Caller) -> int:
+        """Return the number of tokens in an admitted request's prompt without recording it; raises ApiError."""
+        if self._speaks_chat:
             raise bad_request("The engine takes no token ids, so there are none to count.")
-        request = request.without_tools() if self.spec.disable_tools and request.tools else request
-        return len(self._tree.place(request, caller.agent).ids)
+        request = self._remove_tools(request)
+        try:
+            placements = self._placer.place(request, caller.agent)
+        except LongText:
+            placements = await self.order.run(partial(self._placer.place_long, request, caller.agent))
+        return len(placements[0].ids)
 
     async def close(self) -> None:
         """Revoke the keys, cancel running calls, and release the engine's sessions of the episode."""
@@ -146,16 +194,9 @@ class EpisodeRecorder:
         if text not in self.notices:
             self.notices.append(text)
 
-    def _begin_tokens(self, request: ChatRequest, caller: Caller) -> Turn:
-        tree, raw = self._tree, self._raw
-        if tree is None or raw is None:
-            raise ApiError(503, "The engine takes token ids, but the gateway has no renderer to make them.", retry=False)
-        if request.prompts:
-            placements = [raw.place(prompt, caller.agent) for prompt in request.prompts]
-        else:
-            placements = [tree.place(request, caller.agent)]
-            if hidden := find_hidden_names(tree.renderer.shape, request.messages):
-                self.notice(hidden)
+    def _begin_tokens(self, request: ChatRequest, caller: Caller, placements: Sequence[Placement]) -> Turn:
+        if not request.prompts and (hidden := find_hidden_names(self._placer.tree.renderer.shape, request.messages)):
+            self.notice(hidden)
         trained = self.spec.trains(caller.target_tag)
         rooms = [self._lengths.find_room(placement, trained=trained) for placement in placements]
         seeds = [self._seeds.draw(request, caller.agent, placement.ids.tobytes()) for placement in placements]
@@ -165,7 +206,7 @@ class EpisodeRecorder:
         lives: list[RunningCall[Any]] = []
         for placement, room, numbers in zip(placements, rooms, seeds, strict=True):
             lives += self._make_calls(request, caller, placement, room, numbers, turn, len(lives))
-        self._start(turn, lives)
+        self._start(turn, lives, caller)
         return turn
 
     def _make_calls(
@@ -173,7 +214,7 @@ class EpisodeRecorder:
     ) -> list[RunningCall[Any]]:
         """Make the calls for one prompt: a choice for each seed, numbered from the first."""
         spec, renderer = self.spec, cast("TemplateRenderer", self._renderer)
-        tree = cast("TokenTree | RawTree", self._raw if request.prompts else self._tree)
+        tree: TokenTree | RawTree = self._placer.raw if request.prompts else self._placer.tree
         if request.prompts:
             request = evolve(request, messages=_as_message(renderer.decode(placement.prompt_ids.tolist())))
         trained = spec.trains(caller.target_tag)
@@ -231,12 +272,12 @@ class EpisodeRecorder:
             lives.append(LiveCall(plan, turn.events.put_nowait, finished, self._engine, renderer, parser))
         return lives
 
-    def _begin_chat(self, request: ChatRequest, caller: Caller) -> Turn:
+    def _begin_chat(self, request: ChatRequest, caller: Caller, key: bytes) -> Turn:
         if request.prompts:
             raise bad_request("The engine speaks chat only, so it takes no raw prompt; send messages.", "prompt")
         trained = self.spec.trains(caller.target_tag)
         sampling = self._policy.choose_sampling(request, caller.agent, trained)
-        seeds = self._seeds.draw(request, caller.agent, repr(request.messages).encode("utf-8", "surrogatepass"))
+        seeds = self._seeds.draw(request, caller.agent, key)
         turn = Turn(self._ids.make_response_id(caller.agent, seeds[0]))
         if request.preamble is not None:
             self._conversations.name_response(turn.id, self._begun, request.preamble)
@@ -259,10 +300,11 @@ class EpisodeRecorder:
             self._begun += 1
             finished = self._make_finisher(None, None, caller, ())
             lives.append(ChatCall(plan, turn.events.put_nowait, finished, cast("ChatEngine", self._engine)))
-        self._start(turn, lives)
+        self._start(turn, lives, caller)
         return turn
 
-    def _start(self, turn: Turn, lives: Iterable[RunningCall[Any]]) -> None:
+    def _start(self, turn: Turn, lives: Sequence[RunningCall[Any]], caller: Caller) -> None:
+        self._steps[caller.agent] += len(lives)
         self._turns.add(turn)
         turn.start(lives, lambda: self._turns.discard(turn))
 
@@ -280,7 +322,7 @@ class EpisodeRecorder:
             else:
                 self.failures.note_error(caller.agent, done.error, self._begun)
             if tree is not None and placement is not None:
-                tree.add_reply(placement, done.call, done.usable, done.closed_by)
+                self.order.change(partial(tree.add_reply, placement, done.call, done.usable, done.closed_by))
             if done.malformed:
                 self.notice(f"{caller.agent}: a tool call could not be read and stayed in the content.")
             if done.dropped:

@@ -73,7 +73,7 @@ class PromptCache:
         Valid until the next call.
         """
         messages, root = request.messages, self._root(request, agent)
-        key = (root, *(message["content"] for message in messages[:2]))
+        key = _make_key(root, request)
         earlier, chain = self._chains.get(key, ((), [root]))
         if messages[: len(earlier)] != earlier:
             earlier, chain = (), [root]
@@ -82,12 +82,20 @@ class PromptCache:
         _keep(self._chains, key, (messages, chain))
         return chain
 
+    def forget_prefixes(self, request: ChatRequest, agent: str) -> None:
+        """Drop a conversation that was refused."""
+        self._chains.pop(_make_key(self._root(request, agent), request), None)
+
     def _root(self, request: ChatRequest, agent: str) -> bytes:
         tools, kwargs, digest = self._roots.get(agent, (None, None, b""))
         if tools != request.tools or kwargs != request.template_kwargs:
             digest = request.make_root_digest(agent)
             self._roots[agent] = (request.tools, request.template_kwargs, digest)
         return digest
+
+
+def _make_key(root: bytes, request: ChatRequest) -> tuple[Any, ...]:
+    return (root, *(message["content"] for message in request.messages[:2]))
 
 
 def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any) -> None:

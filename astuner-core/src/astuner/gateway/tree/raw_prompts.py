@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from attrs import define, field, frozen
 from astuner.gateway.tree.token_tree import Placement
 from astuner.rendering.errors import bad_request
 from astuner.rendering.reply_parser import Piece
+from astuner.rendering.text_encoders import TooManyTokens
 
 if TYPE_CHECKING:
     from astuner.rendering import TemplateRenderer
+    from astuner.rendering.text_encoders import Encode
     from astuner.schema import Call, Ids
 
 
@@ -50,11 +53,14 @@ class RawTree:
     _by_text: defaultdict[str, _Beginnings] = field(factory=lambda: defaultdict(_Beginnings), init=False)
     _points: dict[tuple[int, int], _Point] = field(factory=dict, init=False)
 
-    def place(self, prompt: str | Sequence[int], agent: str) -> Placement:
-        """Find the longest recorded stream of an agent that a prompt begins with, and encode the rest."""
+    def place(self, prompt: str | Sequence[int], agent: str, encode: Encode) -> Placement:
+        """Find the longest recorded stream of an agent that a prompt begins with, and encode the rest.
+
+        Raises what `encode` raises.
+        """
         if isinstance(prompt, str):
             text = prompt
-            point, added = self._continue(prompt, agent) or (None, self.renderer.encode(prompt))
+            point, added = self._continue(prompt, agent, encode) or (None, encode(prompt))
         else:
             unknown = [number for number in prompt if not 0 <= number < self.renderer.vocabulary]
             if unknown:
@@ -98,7 +104,9 @@ class RawTree:
         self._by_ids[agent].add(point.ids.tobytes(), point)
         self._by_text[agent].add(text.encode(), point)
 
-    def _continue(self, prompt: str, agent: str) -> tuple[_Point, Ids] | None:
+    def _continue(self, prompt: str, agent: str, encode: Encode) -> tuple[_Point, Ids] | None:
+        if not self._points:
+            return None
         whole = prompt.encode()
         for length, point in self._by_text[agent].find(whole):
             rest = whole[length:].decode()
@@ -106,18 +114,20 @@ class RawTree:
                 return point, point.own[:0]
             # Text is not cut at the end of a prompt: another prompt with the same beginning is encoded in one piece.
             if point.sampled:
-                for added in self._try_encodings(point, rest):
+                for added in self._try_encodings(point, rest, encode):
                     if self.renderer.decode([*point.ids.tolist(), *added.tolist()]) == prompt:
                         return point, added
         return None
 
-    def _try_encodings(self, point: _Point, rest: str) -> Iterator[Ids]:
-        yield self.renderer.encode(rest)
+    def _try_encodings(self, point: _Point, rest: str, encode: Encode) -> Iterator[Ids]:
+        with suppress(TooManyTokens):
+            yield encode(rest)
         # Some tokenizers treat the start of a text specially, so the last id goes in front.
         last = int(point.own[-1])
-        fronted = self.renderer.encode(self.renderer.decode((last,)) + rest)
-        if len(fronted) and fronted[0] == last:
-            yield fronted[1:]
+        with suppress(TooManyTokens):
+            fronted = encode(self.renderer.decode((last,)) + rest)
+            if len(fronted) and fronted[0] == last:
+                yield fronted[1:]
 
 
 @frozen(kw_only=True, eq=False)

@@ -15,10 +15,12 @@ from astuner.gateway.tree.prompt_cache import PromptCache, digest_text
 from astuner.rendering.errors import ApiError
 from astuner.rendering.shape_probes import PROBE
 from astuner.rendering.template_renderer import TemplateRenderer
+from astuner.rendering.text_encoders import TooManyTokens
 from astuner.schema import Call, Message
 from astuner.token_streams import prompt_length, stream_ids
 
 if TYPE_CHECKING:
+    from astuner.rendering.text_encoders import Encode
     from astuner.schema import Ids
 
 __all__ = ["Placement", "TokenTree", "stream_ids"]
@@ -74,20 +76,29 @@ class TokenTree:
     _points: dict[bytes, tuple[_Point, ...]] = field(factory=dict, init=False)
     _cache: PromptCache = field(factory=PromptCache, init=False)
 
-    def place(self, request: ChatRequest, agent: str) -> Placement:
-        """Find the longest recorded prefix of a request and encode the rest."""
+    def place(self, request: ChatRequest, agent: str, encode: Encode) -> Placement:
+        """Find the longest recorded prefix of a request and encode the rest; raises what `encode` raises."""
         text = self.renderer.render(request.messages, request.tools, generate=True, kwargs=request.template_kwargs)
+        if not self._points:
+            # Nothing is kept of a request that is refused here.
+            ids = encode(text)
+            digest = self._cache.digest_prefixes(request, agent)[-1]
+            return Placement(parent=None, kept=0, prompt_ids=ids, ids=ids, text=text, digest=digest, known=0)
         chain = self._cache.digest_prefixes(request, agent)
         for known in range(len(chain) - 1, 0, -1):
             for point in self._points.get(chain[known], ()):
-                found = self._continue(point, request, known, text)
+                found = self._try_point(point, request, known, text, encode)
                 if found is not None:
                     kept, added = found
                     ids = self._extend(point.call, kept, added)
                     return Placement(
                         parent=point.call, kept=kept, prompt_ids=added, ids=ids, text=text, digest=chain[-1], known=known
                     )
-        ids = self.renderer.encode(text)
+        try:
+            ids = encode(text)
+        except TooManyTokens:
+            self._cache.forget_prefixes(request, agent)
+            raise
         return Placement(parent=None, kept=0, prompt_ids=ids, ids=ids, text=text, digest=chain[-1], known=0)
 
     def add_prompt(self, index: int, placement: Placement) -> None:
@@ -115,7 +126,14 @@ class TokenTree:
         if all(point.text_digest != other.text_digest or (point.reply is None) != (other.reply is None) for other in points):
             self._points[digest] = (*points, point)
 
-    def _continue(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
+    def _try_point(self, point: _Point, request: ChatRequest, known: int, text: str, encode: Encode) -> tuple[int, Ids] | None:
+        """Return what `_continue` does; None too if there are too many ids to add."""
+        try:
+            return self._continue(point, request, known, text, encode)
+        except TooManyTokens:
+            return None
+
+    def _continue(self, point: _Point, request: ChatRequest, known: int, text: str, encode: Encode) -> tuple[int, Ids] | None:
         """Return how many ids stay and which are added, or None if the template does more than append here."""
         recent = self._cache.find_prompt(point.call)
         if recent is not None:
@@ -125,24 +143,26 @@ class TokenTree:
             return None
         rest = text[point.text_length :]
         if point.reply is None:
-            return point.kept, self.renderer.encode(rest)
-        return self._continue_verbatim(point, rest) or self._continue_rewritten(point, request, known, text)
+            return point.kept, encode(rest)
+        return self._continue_verbatim(point, rest, encode) or self._continue_rewritten(point, request, known, text, encode)
 
-    def _continue_verbatim(self, point: _Point, rest: str) -> tuple[int, Ids] | None:
+    def _continue_verbatim(self, point: _Point, rest: str, encode: Encode) -> tuple[int, Ids] | None:
         """Continue after an answer that the template renders exactly as sampled."""
         output = self._streams[point.call].output[: point.kept - point.prompt]
         sampled_text = self.renderer.decode(output.tolist())
         if not rest.startswith(sampled_text):
             return None
         if point.closed_by is None:
-            added = self.renderer.encode(rest[len(sampled_text) :])
+            added = encode(rest[len(sampled_text) :])
             return (point.kept, added) if self.renderer.decode(added.tolist()) == rest[len(sampled_text) :] else None
         # Encoded with the closing token in front: tokenizers treat the start of a text specially.
         closing = self.renderer.turn_ends.get(point.closed_by) or self.renderer.decode((point.closed_by,))
-        added = self.renderer.encode(closing + rest[len(sampled_text) :])
+        added = encode(closing + rest[len(sampled_text) :])
         return (point.kept, _drop_first(added)) if added[0] == point.closed_by else None
 
-    def _continue_rewritten(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
+    def _continue_rewritten(
+        self, point: _Point, request: ChatRequest, known: int, text: str, encode: Encode
+    ) -> tuple[int, Ids] | None:
         """Continue after an answer that the template rewrites and then only appends to."""
         reply = point.reply or {}
         if reply.get("reasoning_content") and not reply.get("content") and not reply.get("tool_calls"):
@@ -155,7 +175,7 @@ class TokenTree:
                 break
         else:
             return None
-        added = self.renderer.encode(text[point.text_length + end :])
+        added = encode(text[point.text_length + end :])
         if not len(added) or added[0] != place:
             return None
         if point.closed_by is None:

@@ -14,6 +14,7 @@ from attrs.validators import ge, le
 from astuner.config.places import format_path
 from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
+from astuner.config.yaml_bounds import load_plain_yaml
 from astuner.errors import DataError
 from astuner.runs.atomic import write_text
 from astuner_judges.rubrics.rubric import Theme, make_names_distinct, to_one_line
@@ -144,7 +145,7 @@ def read_rubrics(path: Path, key: str) -> RubricFile:
     import yaml
 
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load_plain_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise DataError(f"{key}: {path}: cannot be read as YAML: {error}") from error
     if not isinstance(data, Mapping):

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from attrs import frozen
 
 from astuner.errors import DataError, PluginError, UsageError
+from astuner.http_server import ServerLimits, guard_hosts, is_loopback, listen, make_server
 from astuner_readers.tracing.collector.app import CollectorCounts, make_app
 from astuner_readers.tracing.collector.bodies import check_installed
-from astuner_readers.tracing.collector.connections import make_impatient_protocol
 from astuner_readers.tracing.collector.store import TraceFile
 
 REQUESTS_AT_ONCE = 64
 """Further ones are answered 503, after which OTLP's clients retry. Idle connections do not count."""
-HEADERS_TIMEOUT_S = 10.0
-BODY_TIMEOUT_S = 30.0
+LIMITS = ServerLimits(max_connections=1024)
 
 
 @frozen(kw_only=True)
@@ -37,10 +34,7 @@ class Collector:
     """Of a request, decompressed."""
     rotate_bytes: int | None = 256 << 20
     sync_s: float = 1.0
-    headers_timeout_s: float = HEADERS_TIMEOUT_S
-    """A connection without a request after this time is closed."""
-    body_timeout_s: float = BODY_TIMEOUT_S
-    """A request whose body is incomplete after this time is answered 408."""
+    limits: ServerLimits = LIMITS
 
     def serve(self, started: Callable[[str], None]) -> CollectorCounts:
         """Serve until the process is interrupted or terminated; `started` is called with the address. Returns the counts."""
@@ -73,15 +67,6 @@ class Collector:
     async def _serve(
         self, listening: socket.socket, file: TraceFile, collected: CollectorCounts, started: Callable[[str], None]
     ) -> None:
-        import uvicorn
-
-        class Server(uvicorn.Server):
-            """Ends on a signal; uvicorn's own would raise the signal again afterwards."""
-
-            @contextmanager
-            def capture_signals(self) -> Iterator[None]:
-                yield
-
         async def sync_at_intervals() -> None:
             while True:
                 await asyncio.sleep(self.sync_s)
@@ -98,19 +83,10 @@ class Collector:
             token=self.token,
             max_body_bytes=self.max_body_bytes,
             at_once=REQUESTS_AT_ONCE,
-            body_timeout_s=self.body_timeout_s,
+            body_timeout_s=self.limits.body_timeout_s,
         )
-        server = Server(
-            uvicorn.Config(
-                app,
-                http=make_impatient_protocol(self.headers_timeout_s),
-                lifespan="off",
-                ws="none",
-                access_log=False,
-                log_level="warning",
-                timeout_graceful_shutdown=5,
-            )
-        )
+        guarded = guard_hosts(app, self.host)
+        server = make_server(guarded, self.limits, name="trace collector", timeout_graceful_shutdown=5)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, server.handle_exit, number, None)
@@ -125,23 +101,8 @@ class Collector:
             syncing.cancel()
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address is reachable only from this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _listen(host: str, port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((host, port))
-        listening.listen(128)
+        return listen(host, port)
     except OSError as error:
-        listening.close()
         raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}; --port 0 takes a free one") from error
-    return listening

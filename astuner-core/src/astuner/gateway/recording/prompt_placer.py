@@ -1,0 +1,63 @@
+"""Finding the places of an episode's prompts in its recorded streams, short ones at once and long ones in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from astuner.gateway.tree.raw_prompts import RawTree
+from astuner.gateway.tree.token_tree import Placement, TokenTree
+from astuner.rendering.errors import context_full
+from astuner.rendering.text_encoders import TooManyTokens
+
+if TYPE_CHECKING:
+    from astuner.gateway.recording.length_limits import Lengths
+    from astuner.gateway.recording.request import ChatRequest
+    from astuner.rendering import TemplateRenderer
+    from astuner.rendering.text_encoders import Encode
+
+
+@define(eq=False)
+class PromptPlacer:
+    """Places the prompts of one episode."""
+
+    _renderer: TemplateRenderer
+    _lengths: Lengths
+    tree: TokenTree = field(init=False)
+    raw: RawTree = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Make the trees."""
+        self.tree, self.raw = TokenTree(self._renderer), RawTree(self._renderer)
+
+    def place(self, request: ChatRequest, agent: str) -> list[Placement]:
+        """Return the place of each prompt; raises ApiError, or LongText if `place_long` is to be called in a thread."""
+        return self._place(request, agent, self._renderer.encode_short)
+
+    def place_long(self, request: ChatRequest, agent: str) -> list[Placement]:
+        """Return the place of each prompt; raises ApiError, as early as it is certain that a prompt does not fit."""
+        limit = self._lengths.context
+        try:
+            self._refuse_overlong(request, limit)
+            return self._place(request, agent, partial(self._renderer.encode_within, limit=limit))
+        except TooManyTokens as error:
+            raise context_full(error.at_least, limit, exact=False) from None
+
+    def _place(self, request: ChatRequest, agent: str, encode: Encode) -> list[Placement]:
+        if request.prompts:
+            return [self.raw.place(prompt, agent, encode) for prompt in request.prompts]
+        return [self.tree.place(request, agent, encode)]
+
+    def _refuse_overlong(self, request: ChatRequest, limit: int) -> None:
+        """Raise TooManyTokens if one part of a prompt alone is too long."""
+        parts: list[str | Sequence[int]] = [*request.prompts]
+        # Rendering refuses a conversation if one of these is missing; of an answer it may drop the reasoning.
+        parts += [message["content"] for message in request.messages if message["role"] != "assistant"]
+        for part in parts:
+            if len(part) > limit:
+                at_least = self._renderer.count_at_least(part.strip()) if isinstance(part, str) else len(part)
+                if at_least > limit:
+                    raise TooManyTokens(at_least)
