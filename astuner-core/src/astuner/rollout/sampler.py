@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 
 from astuner.errors import ConfigError, Problem
 from astuner.protocols import Reader
+from astuner.rollout.task_digests import TaskDigest, digest_tasks
 from astuner.schema import Split, Task
 
 SHUFFLE_WINDOW = 4096
@@ -37,8 +38,11 @@ class TaskSampler:
         self._batch_size = batch_size
         self._shuffle = shuffle
         self._max_draws = max_draws
-        self.train_tasks = _count(reader, "train")
-        self.validation_tasks = _count(reader, "validation")
+        self.digests: Mapping[Split, TaskDigest] = {
+            "train": digest_tasks(reader.read("train")),
+            "validation": digest_tasks(reader.read("validation")),
+        }
+        self.train_tasks, self.validation_tasks = self.digests["train"].tasks, self.digests["validation"].tasks
         self.steps_per_epoch = self.train_tasks // batch_size
         self._total_steps = total_steps if total_steps is not None else epochs * self.steps_per_epoch
         self._batches = _EndlessTasks(lambda epoch: self._read_epoch(f"{seed}/{epoch}"), self.train_tasks)
@@ -124,7 +128,3 @@ class _EndlessTasks:
         for task in self._rest:
             self._held.append(task)
             yield task
-
-
-def _count(reader: Reader, split: Split) -> int:
-    return sum(1 for _ in reader.read(split))

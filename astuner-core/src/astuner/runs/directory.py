@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from astuner.errors import UsageError
-from astuner.runs.atomic import explain_os_errors, write_json, write_text
+from astuner.errors import RunFailed, UsageError
+from astuner.runs.atomic import write_text
+from astuner.runs.record_files import read_config_record, read_record, write_record
 
 
 class RunDirectory:
@@ -36,25 +36,30 @@ class RunDirectory:
     @property
     def attempts(self) -> int:
         """How often this run was started."""
-        return len(self.run.get("attempts", []))
+        return len(self.run.get("attempts", ()))
 
     @property
     def state(self) -> dict[str, Any]:
         """The state as last written: `status` (running, interrupted, failed, finished), `step`, `checkpoint`, `validations`."""
-        return _read_json(self.state_file)
+        return read_record(self.state_file, "the validations that choose the best checkpoint")
 
     @property
     def run(self) -> dict[str, Any]:
         """What `run.json` holds."""
-        return _read_json(self._run_file)
+        return read_record(self._run_file, "the versions, sources and attempts of earlier starts")
 
     def open(self) -> None:
         """Make the directory and take its lock, which the system releases when this process ends, however it ends."""
-        with explain_os_errors(self.path):
+        try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.logs.mkdir(exist_ok=True)
             self.checkpoints.mkdir(exist_ok=True)
-            lock = (self.path / "lock").open("a+")
+            lock = (self.path / "lock").open("a+", encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise RunFailed(
+                f"{error.filename or self.path}: {error.strerror or error}, so the run has not started. Fix the cause "
+                "(permissions, free space, a file in the way), or choose another experiment_dir"
+            ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -79,11 +84,11 @@ class RunDirectory:
     def write_run(self, info: Mapping[str, Any]) -> None:
         """Write `run.json`, adding this start to the history."""
         attempts = [*self.run.get("attempts", []), {"started": _now(), "pid": os.getpid()}]
-        write_json(self._run_file, {**info, "attempts": attempts})
+        write_record(self._run_file, {**info, "attempts": attempts})
 
     def amend_run(self, **more: Any) -> None:
         """Add to `run.json` what is only known later."""
-        write_json(self._run_file, {**self.run, **more})
+        write_record(self._run_file, {**self.run, **more})
 
     def write_config(
         self, *, given: str, resolved: str, native: Mapping[str, Any], environment: Mapping[str, str] | None = None
@@ -98,9 +103,16 @@ class RunDirectory:
         document["environment"] = dict(environment or {})
         write_text(self.path / "config.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
 
+    def read_config(self) -> Mapping[str, Any] | None:
+        """Return what `write_config` wrote at the last start; None without the file: that start got no further than its lock.
+
+        Raises `UsageError` naming the file and the place of the damage.
+        """
+        return read_config_record(self.path / "config.yaml")
+
     def write_state(self, **changes: Any) -> None:
         """Change some of the state, atomically."""
-        write_json(self.state_file, {**self.state, **changes, "written": _now()})
+        write_record(self.state_file, {**self.state, **changes, "written": _now()})
 
     def checkpoint(self, step: int) -> Path:
         """Return the directory of a checkpoint."""
@@ -108,20 +120,13 @@ class RunDirectory:
 
     def list_saved_steps(self) -> Sequence[int]:
         """Return the steps of the complete checkpoints, ascending. One being written has another name until it is complete."""
-        found = (path.name.removeprefix("step_") for path in self.checkpoints.glob("step_*"))
+        found = (path.name.removeprefix("step_") for path in self.checkpoints.glob("step_*") if path.is_dir())
         return sorted(int(name) for name in found if name.isdigit())
 
 
 def get_throwaway_directory(path: Path, backbone: str) -> Path:
     """Return the directory for a backbone's throwaway runs, next to the run directory of its experiment."""
     return path.with_name(f"{path.name}.{backbone.replace('/', '_')}")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return data
 
 
 def _now() -> str:
