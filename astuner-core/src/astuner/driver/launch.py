@@ -231,7 +231,7 @@ class _Run:
             tasks = plan.sample_tasks(reader)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)
-        facts = _collect_run_facts(plan) | {"sources": collect_sources(plan, reader, tasks)}
+        facts = collect_run_facts(plan) | {"sources": collect_sources(plan, reader, tasks)}
         if self._start.resumed:
             for notice in prepare_resume(self._directory, plan, self._store, tasks, self._start, facts, self._accepted):
                 self.notify(notice)
@@ -319,6 +319,7 @@ class _Run:
             resolved=to_yaml(loaded),
             native=redact_tree(restore_values(self.info.native, loaded.environment_values)),
             environment=sign_variables(loaded),
+            relative_to=loaded.directory,
         )
 
     def _write_provenance(self) -> None:
@@ -360,7 +361,7 @@ def _format_header(plan: Plan) -> str:
     return f"{CORE} {version(CORE)}; plugins: {listed or 'none'}"
 
 
-def _collect_run_facts(plan: Plan) -> dict[str, Any]:
+def collect_run_facts(plan: Plan) -> dict[str, Any]:
     config = plan.loaded.config
     return {
         "project_name": config.project_name,

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astuner.config.core_keys import read_core_keys
@@ -17,6 +16,8 @@ from astuner.runs.directory import RunDirectory
 from astuner.training.schedule import compute_learning_rate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from astuner.planning.plan import Plan
     from astuner.rollout.sampler import TaskSampler
     from astuner.runs.episode_store import EpisodeFiles
@@ -117,13 +118,13 @@ def _find_changed_keys(directory: RunDirectory, plan: Plan) -> Iterator[tuple[st
 
     Paths are the same if they lead to the same place seen from the YAML: the project may have been moved, or copied.
     """
-    conf = directory.run.get("conf")
+    then = (directory.read_config() or {}).get("relative_to") or os.path.dirname(directory.run.get("conf") or "")
     for key, before, now in _find_changes(*_load_configurations(directory, plan)):
-        if conf is None or not _is_same_place(before, Path(conf).parent, now, plan.loaded.directory):
+        if not then or not _is_same_place(before, then, now, plan.loaded.directory):
             yield key, before, now
 
 
-def _is_same_place(before: Any, before_from: Path, now: Any, now_from: Path) -> bool:
+def _is_same_place(before: Any, before_from: str, now: Any, now_from: Path) -> bool:
     if not (isinstance(before, str) and isinstance(now, str) and os.path.isabs(before) and os.path.isabs(now)):
         return False
     return os.path.relpath(before, before_from) == os.path.relpath(now, now_from)

@@ -91,16 +91,24 @@ class RunDirectory:
         write_record(self._run_file, {**self.run, **more})
 
     def write_config(
-        self, *, given: str, resolved: str, native: Mapping[str, Any], environment: Mapping[str, str] | None = None
+        self,
+        *,
+        given: str,
+        resolved: str,
+        native: Mapping[str, Any],
+        environment: Mapping[str, str] | None = None,
+        relative_to: Path | None = None,
     ) -> None:
         """Write `config.yaml`: as given, as resolved, and natively for the backbone. Secrets are already removed.
 
-        `environment` has the signatures of the values that came from environment variables, by key.
+        `environment` has the signatures of the values that came from environment variables, by key; `relative_to` is the
+        directory that relative paths started from.
         """
         import yaml
 
         document = {"given": given, "resolved": yaml.safe_load(resolved), "native": dict(native)}
         document["environment"] = dict(environment or {})
+        document["relative_to"] = str(relative_to) if relative_to is not None else None
         write_text(self.path / "config.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
 
     def read_config(self) -> Mapping[str, Any] | None:
