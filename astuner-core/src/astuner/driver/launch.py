@@ -362,6 +362,7 @@ def _format_header(plan: Plan) -> str:
 
 
 def collect_run_facts(plan: Plan) -> dict[str, Any]:
+    """Return what `run.json` holds of a start, apart from what it was made from (`driver.sources`)."""
     config = plan.loaded.config
     return {
         "project_name": config.project_name,

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.config.adapters import MANIFEST
-from astuner.errors import RunFailed
+from astuner.errors import RunFailed, UsageError
 from astuner.runs.atomic import sync_directory, write_json
 
 DIGEST = "sha256"
@@ -60,7 +60,8 @@ def find_damage(checkpoint: Path) -> list[str]:
     """Return what is wrong with the files of a checkpoint, each as `FILE: what`; nothing if they are as they were written.
 
     Reads every file. One without a manifest was written by an older version, or by other tools: of its safetensors files only
-    the lengths are compared with their headers, and JSON files must be valid.
+    the lengths are compared with their headers, and JSON files must be valid. Raises `UsageError` for files that this user may
+    not read.
     """
     if not checkpoint.is_dir():
         return [f"{MANIFEST}: missing, with the whole checkpoint"]
@@ -72,6 +73,8 @@ def find_damage(checkpoint: Path) -> list[str]:
         )
     try:
         listed = _read_manifest(manifest)
+    except PermissionError as error:
+        raise _refuse(manifest) from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return [f"{MANIFEST}: damaged ({type(error).__name__}: {error})"]
     with ThreadPoolExecutor(_READERS) as pool:
@@ -107,11 +110,18 @@ def _compare(path: Path, wanted: _Facts) -> str | None:
             found = _measure(file)
     except FileNotFoundError:
         return "missing"
+    except PermissionError as error:
+        raise _refuse(path) from error
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
     if found.digest != wanted.digest:
         return f"damaged: its {DIGEST} is {found.digest[:16]}…, and was {wanted.digest[:16]}… when it was written"
     return None
+
+
+def _refuse(path: Path) -> UsageError:
+    # The file may be whole: no reason to go on from an earlier checkpoint.
+    return UsageError(f"{path}: cannot be read by this user; change its permissions")
 
 
 def _forget_cached(handle: int) -> None:
@@ -136,6 +146,8 @@ def _check_format(path: Path) -> str | None:
             json.loads(path.read_bytes())
         elif path.suffix == ".safetensors":
             return _check_safetensors(path)
+    except PermissionError as error:
+        raise _refuse(path) from error
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
     except ValueError as error:
