@@ -91,6 +91,13 @@ def _resume() -> Iterator[str]:
         "Another length changes a learning rate that falls (`lr_scheduler_type`). Stored episodes that were played with weights",
         "of the old rates are then dropped and played again, and a notice shows both rates.",
         "",
+        "Paths are compared as seen from the YAML, so a project can be moved, or copied to another machine, and resumed.",
+        "",
+        "Besides the keys, `run.json` holds digests of the tasks, of the files they come from, of the model's files and of",
+        "the code below the YAML's directory, and the versions of all packages. If the tasks or the model's files are others,",
+        "the run is not resumed, unless `--accept-changes data` or `--accept-changes model` is given. Changes of code and of",
+        "versions are reported. Files of more than 64 MiB are compared by their size and 64 blocks of 1 MiB.",
+        "",
     )
     yield from (f"* `{pattern}`" for pattern in read_core_keys().may_change)
 

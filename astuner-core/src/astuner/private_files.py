@@ -17,10 +17,10 @@ _PROJECT = (".git", "pyproject.toml", "setup.py")
 """What a directory of the user's own work has, and none of a run."""
 
 
-def open_private(path: Path, mode: str) -> IO[Any]:
+def open_private(path: Path, mode: str, *, errors: str | None = None) -> IO[Any]:
     """Open a file for writing, readable by its user alone if it is made here; text is UTF-8."""
     encoding = None if "b" in mode else "utf-8"
-    return open(path, mode, encoding=encoding, opener=lambda name, flags: os.open(name, flags, FILE_MODE))
+    return open(path, mode, encoding=encoding, errors=errors, opener=lambda name, flags: os.open(name, flags, FILE_MODE))
 
 
 def make_private_directory(path: Path) -> None:

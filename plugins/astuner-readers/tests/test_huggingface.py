@@ -61,6 +61,11 @@ def test_a_local_directory_is_read_in_order_every_time(repository: Path, streami
     assert next(source.read("train")).metadata == {"answer": "#### 0"}
 
 
+def test_the_files_of_a_local_data_set_are_listed(repository: Path) -> None:
+    names = {path.name for path in reader(repository.parent, dataset_path="gsm").list_files()}
+    assert names == {"README.md", "train.parquet", "test.parquet"}
+
+
 def test_a_configuration_is_chosen_by_name(repository: Path) -> None:
     assert queries(reader(repository.parent, dataset_path="gsm", config_name="other").read("train")) == ["other"]
 

@@ -39,7 +39,10 @@ for options in json.loads(sys.argv[1]):
     split = options.pop("read", "train")
     try:
         reader = HuggingFaceReader(HuggingFaceReader.Options(**{"dataset_path": "openai/gsm8k", **options}), Path.cwd())
-        found = [[task.task_id, task.main_query, task.metadata] for task in reader.read(split)]
+        tasks = list(reader.read("train" if split == "revisions" else split))
+        found = [[task.task_id, task.main_query, task.metadata] for task in tasks]
+        if split == "revisions":
+            found = dict(reader.list_revisions())
     except DataError as error:
         found = str(error)
     print(json.dumps(found), flush=True)
@@ -115,6 +118,14 @@ def test_a_branch_and_its_commit_are_revisions_and_others_are_refused(hub: Mappi
     branch, other = read(hub, {"config_name": "main", "revision": "small"}, {"config_name": "main", "revision": "smal"})
     assert branch == from_file("train")[:3]
     assert other.endswith("huggingface_dat_repo.revision: 'openai/gsm8k' has no branch, tag or commit 'smal'")
+
+
+def test_the_commit_that_was_read_is_reported_online_and_offline(hub: Mapping[str, str]) -> None:
+    options = {"config_name": "main", "read": "revisions"}
+    (online,) = read(hub, options)
+    assert [*online] == ["openai/gsm8k"]
+    assert len(online["openai/gsm8k"]) == 40
+    assert read({**hub, "HF_HUB_OFFLINE": "1"}, options) == [online]
 
 
 def test_what_there_is_not_is_answered_with_what_there_is(hub: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ def export(run: Path, checkpoint: str, merge_lora: bool, dtype: str | None, out:
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import construct, load
     from astuner.protocols import Backbone
-    from astuner.runs.checkpoints import find_checkpoint
+    from astuner.runs.checkpoints import check_intact, find_checkpoint
     from astuner.runs.directory import RunDirectory
 
     directory = RunDirectory(run)
@@ -38,7 +38,8 @@ def export(run: Path, checkpoint: str, merge_lora: bool, dtype: str | None, out:
         raise UsageError(f"--out {out}: is not empty; name another directory")
     enter_venv(name, Path.cwd())
     candidate = Catalog.discover().find("backbone", name, config_dir=Path.cwd(), key="backbone")
-    backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
     chosen = find_checkpoint(directory, checkpoint)
+    check_intact(chosen, [directory.checkpoint(step) for step in directory.list_saved_steps()])
+    backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
     backbone.export(chosen, out, merge_lora=merge_lora, dtype=dtype)
     click.echo(f"exported {chosen} to {out}", err=True)

@@ -9,6 +9,8 @@ import click
 from astuner.cli.options import add_service_options
 from astuner.cli.own_venv import enter_venv_of
 from astuner.driver.launch import RunOutcome, start_run
+from astuner.driver.source_changes import KINDS
+from astuner.errors import UsageError
 
 __all__ = ["RunOutcome", "run", "start_run"]
 
@@ -18,6 +20,18 @@ __all__ = ["RunOutcome", "run", "start_run"]
 @click.option("--backbone", help="The backbone that trains; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
 @click.option("--resume", is_flag=True, help="Continue an unfinished run; nothing is generated twice.")
+@click.option(
+    "--resume-from",
+    metavar="STEP",
+    help="Continue from this checkpoint: a step, `best` or `last`. Stored episodes after it are replayed.",
+)
+@click.option(
+    "--accept-changes",
+    type=click.Choice(KINDS),
+    multiple=True,
+    help="Resume although these are others than before, and play the stored episodes after the checkpoint again: tasks (data) "
+    "and files of the model, whose changes are refused otherwise, or code, whose changes are reported; repeatable.",
+)
 @click.option("--dry-run", is_flag=True, help="Check everything and print what the run would take, without starting it.")
 @click.option("--db", multiple=True, metavar="TAG[,TAG]...", help="Stop at astuner.breakpoint(TAG); `all` means every tag.")
 @click.option("--fresh", is_flag=True, help="Restart servers that an earlier run kept warm.")
@@ -27,17 +41,31 @@ def run(
     backbone: str | None,
     overrides: tuple[str, ...],
     resume: bool,
+    resume_from: str | None,
+    accept_changes: tuple[str, ...],
     dry_run: bool,
     db: tuple[str, ...],
     fresh: bool,
     services: tuple[str, ...],
 ) -> None:
     """Train the model behind an agent."""
+    if accept_changes and not (resume or resume_from):
+        raise UsageError("--accept-changes is about resuming a run: add --resume")
     enter_venv_of(conf, overrides, backbone)
     if dry_run:
         from astuner.planning.cost_estimate import estimate
 
         click.echo(estimate(conf, overrides, backbone, services))
         return
-    outcome = start_run(conf, backbone, overrides, resume=resume, fresh=fresh, stop_at=db, services=services)
+    outcome = start_run(
+        conf,
+        backbone,
+        overrides,
+        resume=resume,
+        resume_from=resume_from,
+        accept_changes=accept_changes,
+        fresh=fresh,
+        stop_at=db,
+        services=services,
+    )
     click.echo(f"done: {outcome.directory}", err=True)

@@ -124,7 +124,10 @@ def _describe_state(record: ProgramRecord) -> str:
 
     if record.directory is None:
         return "state unknown"
-    state = RunDirectory(Path(record.directory)).state
+    try:
+        state = RunDirectory(Path(record.directory)).state
+    except UsageError as damaged:
+        return f"state unknown ({damaged})"
     status = state.get("status")
     if status is None:
         return "stopped before its first step"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ADAPTER_FILE = "adapter_config.json"
 """A directory with this file holds adapters, and names the model that they belong to."""
+MANIFEST = "manifest.json"
+"""The file of a checkpoint that says where it was written, among other things (`astuner.runs.manifest`)."""
 
 
 @frozen(kw_only=True)
@@ -24,6 +26,7 @@ class Adapters:
     """What the file says."""
 
     base: str
+    """The name of a model, or its directory; of a checkpoint that was moved with its project, where the project is now."""
     lora_rank: int
     lora_alpha: float | None
     target_modules: str | tuple[str, ...] | None
@@ -48,11 +51,23 @@ def read_adapters(directory: Path) -> Adapters | None:
         raise _refuse(file, f"base_model_name_or_path is {base!r} and r is {rank!r}")
     targets = found.get("target_modules")
     return Adapters(
-        base=base,
+        base=_find_moved(base, directory),
         lora_rank=rank,
         lora_alpha=found.get("lora_alpha"),
         target_modules=tuple(sorted(targets)) if isinstance(targets, list) else targets,
     )
+
+
+def _find_moved(base: str, directory: Path) -> str:
+    """Return the directory of the base; if it is gone, the one in the same place as seen from the adapters, if there is one."""
+    if not os.path.isabs(base) or Path(base).exists():
+        return base
+    try:
+        written_at = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))["written_at"]
+        moved = os.path.abspath(directory.resolve() / os.path.relpath(base, written_at))
+    except (OSError, ValueError, LookupError, TypeError):
+        return base
+    return moved if Path(moved).is_dir() else base
 
 
 def _refuse(file: Path, why: str) -> ConfigError:

@@ -111,7 +111,8 @@ def drive(
                 case CheckpointSaved():
                     control.store.sync()
                     directory.write_state(checkpoint=event.step)
-                    prune_checkpoints(directory, keep=trainer.max_checkpoints_to_keep)
+                    if (damage := prune_checkpoints(directory, keep=trainer.max_checkpoints_to_keep)) is not None:
+                        control.notify(damage, "warning")
                     hooks.checkpoint_saved(event.step, Path(event.path))
                 case Notice():
                     control.notify(event.text, event.level)

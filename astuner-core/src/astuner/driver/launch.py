@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -24,14 +24,16 @@ from astuner.driver.last_attempt import describe_last_attempt
 from astuner.driver.plugins_in_use import format_header, list_plugins_in_use
 from astuner.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.driver.reporting import Loggers, NamedLogger
-from astuner.driver.resume import check_same_run, drop_episodes_of_other_rates, is_same_length
-from astuner.errors import AstunerError, Interrupted, UsageError
+from astuner.driver.resume_preparation import prepare_resume
+from astuner.driver.sources import collect_code, collect_sources
+from astuner.driver.start_step import StartStep, choose_start
+from astuner.errors import AstunerError, Interrupted
 from astuner.planning.plan import Plan, plan_run
 from astuner.planning.service_choice import check_names, choose_services
 from astuner.processes.program_registry import register_run
 from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
-from astuner.runs.checkpoints import forget_validations
+from astuner.runs.checkpoints import check_intact
 from astuner.runs.directory import RunDirectory, get_throwaway_directory
 from astuner.runs.episode_store import EpisodeFiles
 from astuner.schema import Event, Group, Notice
@@ -61,12 +63,16 @@ def start_run(
     overrides: Sequence[str] = (),
     *,
     resume: bool = False,
+    resume_from: str | None = None,
+    accept_changes: Collection[str] = (),
     fresh: bool = False,
     stop_at: Sequence[str] = (),
     services: Sequence[str] = (),
 ) -> RunOutcome:
     """Train, and return when the run is over; raises an `AstunerError` that says why when it failed or was interrupted.
 
+    `resume_from` continues from a step, `best` or `last`; `accept_changes` are kinds of what may have changed since
+    (`driver.source_changes.KINDS`).
     `fresh` restarts servers that an earlier run has kept; `stop_at` are the tags of breakpoints, as `--db` takes them;
     `services` are names of services, as `--with` takes them.
     """
@@ -80,14 +86,13 @@ def start_run(
         directory.open()
         stack.callback(directory.close)
         stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
+        resume = resume or resume_from is not None
         if _is_throwaway(plan) and not resume:
             _delete_leftovers(directory)
-        step = _find_start_step(directory, plan, resume)
-        resumed = directory.holds_work
-        if not resumed:
+        start = choose_start(directory, plan, resume=resume, resume_from=resume_from)
+        if not start.resumed:
             directory.metrics.unlink(missing_ok=True)
-        forget_validations(directory, after=step)
-        run = _Run(plan, directory, resume_step=step, resumed=resumed, stack=stack, fresh=fresh, asked=asked)
+        run = _Run(plan, directory, start=start, accepted=accept_changes, stack=stack, fresh=fresh, asked=asked)
         for text in narrow:
             run.notify(text)
         run.serve(services)
@@ -113,7 +118,9 @@ def evaluate_run(
         stack.callback(directory.close)
         _delete_leftovers(directory)
         stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
-        run = _Run(plan, directory, resume_step=0, resumed=False, stack=stack)
+        if checkpoint is not None:
+            check_intact(checkpoint)
+        run = _Run(plan, directory, start=StartStep(), stack=stack)
         run.serve(services)
         return run.execute(lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control))
 
@@ -141,27 +148,6 @@ def _describe_run(plan: Plan) -> dict[str, str]:
     return {"backbone": plan.backbone.candidate.name, "experiment_name": plan.loaded.config.experiment_name}
 
 
-def _find_start_step(directory: RunDirectory, plan: Plan, resume: bool) -> int:
-    """Return the step of the checkpoint to continue from, 0 for the start."""
-    if not directory.holds_work:
-        return 0
-    status = directory.state.get("status")
-    if not resume:
-        if status == "finished":
-            ways = "choose another experiment_name (--set experiment_name=...), or delete the directory"
-        else:
-            ways = "continue with --resume, or choose another experiment_name (--set experiment_name=...)"
-        raise UsageError(f"{directory.path}: already holds a run ({status or 'unfinished'}); {ways}")
-    if status == "finished" and is_same_length(directory, plan):
-        raise UsageError(
-            f"{directory.path}: this run is finished; raise trainer_common.total_training_steps to go on, "
-            "or choose another experiment_name to train again"
-        )
-    check_same_run(directory, plan)
-    saved = directory.list_saved_steps()
-    return saved[-1] if saved else 0
-
-
 class _Run:
     """The live parts of one run."""
 
@@ -170,8 +156,8 @@ class _Run:
         plan: Plan,
         directory: RunDirectory,
         *,
-        resume_step: int,
-        resumed: bool,
+        start: StartStep,
+        accepted: Collection[str] = (),
         stack: ExitStack,
         fresh: bool = False,
         asked: BreakpointSelection = NO_BREAKPOINTS,
@@ -192,15 +178,14 @@ class _Run:
             self.notify(TIME_LIMITS_OFF, "info")
         self._asked = asked
         self._hooks = hooks
-        replay_after = (resume_step if resume_step else -1) if resumed else None
-        self._store = store = EpisodeFiles(directory.episodes, replay_after=replay_after, report=self.notify)
+        self._store = store = EpisodeFiles(directory.episodes, replay_after=start.replay_after, report=self.notify)
         stack.callback(store.close)
         stack.callback(self._print_early_notices)
         self.control = RunControl(
-            store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._show_progress
+            store=store, hooks=hooks, resume_step=start.step, notify=self.notify, progress=self._show_progress
         )
         stack.enter_context(connect_run(self.control, self.control.request_stop, self.notify))
-        self._resumed, self._resume_step = resumed, resume_step
+        self._start, self._accepted = start, accepted
 
     def serve(self, names: Sequence[str]) -> None:
         """Start the requested services: the tasks may already come from one."""
@@ -252,16 +237,16 @@ class _Run:
             tasks = plan.sample_tasks(reader, self.notify)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)
-        if self._resumed and (
-            changed := drop_episodes_of_other_rates(self._directory, plan, self._store, tasks, self._resume_step)
-        ):
-            self.notify(changed)
         if (ended := describe_last_attempt(self._directory)) is not None:
             self.notify(ended)
-        self._directory.write_run(_collect_run_facts(plan))
+        facts = collect_run_facts(plan) | {"sources": collect_sources(plan, reader, tasks)}
+        if self._start.resumed:
+            for notice in prepare_resume(self._directory, plan, self._store, tasks, self._start, facts, self._accepted):
+                self.notify(notice)
+        self._directory.write_run(facts)
         self._write_config()
         # Before the loggers drop the rows of the steps that are repeated.
-        replayed = ReplayedSteps(store=self._store, times=read_step_times(self._directory.metrics, self._resume_step))
+        replayed = ReplayedSteps(store=self._store, times=read_step_times(self._directory.metrics, self._start.step))
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
         self.notify(format_header(plan), "info")
@@ -270,7 +255,7 @@ class _Run:
         for settled in plan.settle_values():
             if settled.cost is not None:
                 self.notify(f"{settled.key} is {settled.value}: {settled.cost}")
-        progress = Progress(step=self._resume_step)
+        progress = Progress(step=self._start.step)
         exit_code = 1
         try:
             with stop_on_signals(self.control, lambda text: self.notify(text, "warning"), self._end_by_force):
@@ -329,9 +314,9 @@ class _Run:
         made = []
         for component in self._plan.loggers:
             logger = self._hooks.make_logger(component.candidate, component.options, self.info)
-            if self._resumed and (truncating := find_offer(logger, Truncates)) is not None:
+            if (after := self._start.replay_after) is not None and (truncating := find_offer(logger, Truncates)) is not None:
                 # The replay writes rows after the checkpoint again.
-                truncating.truncate_after(self._resume_step if self._resume_step else -1)
+                truncating.truncate_after(after)
             made.append(NamedLogger(component.candidate.name, logger))
         return made
 
@@ -345,12 +330,17 @@ class _Run:
             resolved=to_yaml(loaded),
             native=self._secrets.hide_in_tree(redact_tree(restore_values(self.info.native, loaded.environment_values))),
             environment=sign_variables(loaded),
+            relative_to=loaded.directory,
         )
 
     def _write_provenance(self) -> None:
         """Record who made and who wrapped each component; separate rollout processes only know their own."""
         try:
-            self._directory.amend_run(made=[dict(made.row()) for made in self._hooks.provenance])
+            made = [dict(made.row()) for made in self._hooks.provenance]
+            sources = self._directory.run.get("sources", {})
+            # Modules that were imported since the start; of the others, the code as it ran counts.
+            sources["code"] = {**collect_code(self._plan), **sources.get("code", {})}
+            self._directory.amend_run(made=made, sources=sources)
         except AstunerError as full:
             print(f"warning: {full}", file=sys.stderr)
 
@@ -363,7 +353,8 @@ class _Run:
             print(f"warning: {full}", file=sys.stderr)
 
 
-def _collect_run_facts(plan: Plan) -> dict[str, Any]:
+def collect_run_facts(plan: Plan) -> dict[str, Any]:
+    """Return what `run.json` holds of a start, apart from what it was made from (`driver.sources`)."""
     config = plan.loaded.config
     return {
         "project_name": config.project_name,

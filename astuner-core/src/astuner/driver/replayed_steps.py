@@ -44,12 +44,14 @@ class ReplayedSteps:
 def read_step_times(path: Path, after: int) -> dict[int, dict[str, float]]:
     """Return the times of the later training steps in a file of metrics, which may not exist."""
     found: dict[int, dict[str, float]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # cut short by a crash; the logger reports any other damage
-        if isinstance(row, dict) and row.get("kind") == "train" and row.get("step", after) > after:
+        if not isinstance(row, dict) or row.get("kind") != "train" or not isinstance(row.get("step"), int):
+            continue
+        if row["step"] > after:
             times = {name: value for name, value in row.items() if name.startswith("time/") or name in ROLLOUT_TIMES}
             found[row["step"]] = {name: value for name, value in times.items() if isinstance(value, int | float)}
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from functools import partial
@@ -15,6 +16,8 @@ from astuner.runs.directory import RunDirectory
 from astuner.training.schedule import compute_learning_rate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from astuner.planning.plan import Plan
     from astuner.rollout.sampler import TaskSampler
     from astuner.runs.episode_store import EpisodeFiles
@@ -25,7 +28,7 @@ LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
 
 def is_same_length(directory: RunDirectory, plan: Plan) -> bool:
     """Whether the configured length of the run is that of its last start."""
-    return not any(_remove_root(key) in LENGTH for key, _, _ in _find_changes(*_load_configurations(directory, plan)))
+    return not any(_remove_root(key) in LENGTH for key, _, _ in _find_changed_keys(directory, plan))
 
 
 def drop_episodes_of_other_rates(
@@ -58,7 +61,7 @@ def check_same_run(directory: RunDirectory, plan: Plan) -> None:
             message=f"was {before!r} when {directory.path.name} was started and is {now!r} now; a resumed run "
             "keeps it. Put it back, or start a new run with another experiment_name",
         )
-        for key, before, now in sorted(_find_changes(*_load_configurations(directory, plan)), key=itemgetter(0))
+        for key, before, now in sorted(_find_changed_keys(directory, plan), key=itemgetter(0))
         if not _may_change(_remove_root(key))
     ]
     problems += [
@@ -96,22 +99,35 @@ def _load_configurations(directory: RunDirectory, plan: Plan) -> tuple[Any, Any]
     from astuner.config.show import to_yaml
 
     now = yaml.safe_load(to_yaml(plan.loaded))
-    path = directory.path / "config.yaml"
-    # Without the file the last start got no further than its lock.
-    return (yaml.safe_load(path.read_text(encoding="utf-8"))["resolved"] if path.exists() else now), now
+    record = directory.read_config()
+    return (now if record is None else record["resolved"]), now
 
 
 def _find_changed_variables(directory: RunDirectory, plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield each key that takes another value from the environment than at the last start, with how it is written."""
-    import yaml
-
     from astuner.config.show import sign_variables
 
-    path = directory.path / "config.yaml"
-    before = (yaml.safe_load(path.read_text(encoding="utf-8")).get("environment") or {}) if path.exists() else {}
+    before = (directory.read_config() or {}).get("environment") or {}
     for key, signature in sign_variables(plan.loaded).items():
         if before.get(key, signature) != signature:
             yield key, plan.loaded.from_environment[key]
+
+
+def _find_changed_keys(directory: RunDirectory, plan: Plan) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each key with another value than at the last start, with both.
+
+    Paths are the same if they lead to the same place seen from the YAML: the project may have been moved, or copied.
+    """
+    then = (directory.read_config() or {}).get("relative_to") or os.path.dirname(directory.run.get("conf") or "")
+    for key, before, now in _find_changes(*_load_configurations(directory, plan)):
+        if not then or not _is_same_place(before, then, now, plan.loaded.directory):
+            yield key, before, now
+
+
+def _is_same_place(before: Any, before_from: str, now: Any, now_from: Path) -> bool:
+    if not (isinstance(before, str) and isinstance(now, str) and os.path.isabs(before) and os.path.isabs(now)):
+        return False
+    return os.path.relpath(before, before_from) == os.path.relpath(now, now_from)
 
 
 def _find_changes(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

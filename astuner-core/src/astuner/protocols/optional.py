@@ -11,6 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -178,6 +180,20 @@ class ReportsProgress(Protocol):
 
     def report_to(self, say: Say) -> object:
         """Take a function that shows messages; called before a reader's first `read`, and before an engine's `start`."""
+
+
+class ReadsFiles(Protocol):
+    """A reader whose tasks come from files: `run.json` records their digests, and a resume names the one that changed."""
+
+    def list_files(self) -> Iterable[Path]:
+        """Return the files; called after the tasks were read once."""
+
+
+class ReadsRevisions(Protocol):
+    """A reader whose tasks come from something with versions: `run.json` records them, and a resume names the changed one."""
+
+    def list_revisions(self) -> Mapping[str, str]:
+        """Return the version of each source by its name; called after the tasks were read once."""
 
 
 class MeasuresBusyTime(Protocol):

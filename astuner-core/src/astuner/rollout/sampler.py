@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 
 from astuner.errors import ConfigError, Problem
 from astuner.handover.tasks import CheckedTasks
 from astuner.protocols import Reader
+from astuner.rollout.task_digests import TaskDigest, digest_tasks
 from astuner.schema import Split, Task
 
 SHUFFLE_WINDOW = 4096
@@ -40,8 +41,11 @@ class TaskSampler:
         self._batch_size = batch_size
         self._shuffle = shuffle
         self._max_draws = max_draws
-        self.train_tasks = _count(self._reader, "train")
-        self.validation_tasks = _count(self._reader, "validation")
+        self.digests: Mapping[Split, TaskDigest] = {
+            "train": digest_tasks(self._reader.read("train")),
+            "validation": digest_tasks(self._reader.read("validation")),
+        }
+        self.train_tasks, self.validation_tasks = self.digests["train"].tasks, self.digests["validation"].tasks
         if (changed := self._reader.describe_mended()) is not None:
             report(changed)
         self.steps_per_epoch = self.train_tasks // batch_size
@@ -129,7 +133,3 @@ class _EndlessTasks:
         for task in self._rest:
             self._held.append(task)
             yield task
-
-
-def _count(reader: CheckedTasks, split: Split) -> int:
-    return sum(1 for _ in reader.read(split))

@@ -45,6 +45,11 @@ def explain_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not path.parent.exists():
+            raise RunFailed(
+                f"{path}: its directory was deleted during the run, and what the run had stored there is gone with it. Put it "
+                "back from a copy and start the same command with --resume, or start again"
+            ) from error
         raise RunFailed(
             f"{path}: {error.strerror or error}. Nothing that was complete is lost: fix the cause (free space, permissions) "
             "and start the same command with --resume"

@@ -1,27 +1,45 @@
-"""Which checkpoints are kept, and finding one by the name that a user gives it."""
+"""Writing checkpoints, which of them are kept, and finding one by the name that a user gives it."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+
+from attrs import frozen
 
 from astuner.errors import UsageError
 from astuner.runs.atomic import explain_os_errors, sync_directory
 from astuner.runs.directory import RunDirectory
+from astuner.runs.manifest import DamagedCheckpoint, find_damage, write_manifest
+
+
+@frozen(kw_only=True)
+class FoundCheckpoint:
+    """The checkpoint that a run continues from, and those after it that it does not."""
+
+    step: int
+    """0: from the start."""
+    damaged: tuple[str, ...] = ()
+    """What is wrong with later ones, as `PATH/FILE: what`."""
 
 
 def begin_checkpoint(directory: RunDirectory, step: int) -> Path:
     """Return an empty directory to write a checkpoint into; it counts only once `finish_checkpoint` has named it."""
     path = directory.checkpoints / f"writing_{step}"
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
+    with explain_os_errors(directory.checkpoints):
+        # Not its parents: a run directory that was deleted does not come back with one checkpoint in it.
+        directory.checkpoints.mkdir(exist_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
     return path
 
 
 def finish_checkpoint(directory: RunDirectory, step: int) -> Path:
-    """Give a complete checkpoint its name, and return its path."""
+    """Make all files of a checkpoint durable, whoever wrote them, then give it its name; return its path."""
     written, final = directory.checkpoints / f"writing_{step}", directory.checkpoint(step)
     with explain_os_errors(final):
+        write_manifest(written)
         if final.exists():
             shutil.rmtree(final)
         written.rename(final)
@@ -51,20 +69,69 @@ def find_best_step(directory: RunDirectory) -> int | None:
     return max(steps, key=lambda step: validations[str(step)]["value"], default=None)
 
 
-def prune_checkpoints(directory: RunDirectory, *, keep: int | None) -> None:
-    """Delete the oldest checkpoints beyond `keep`; the best one stays."""
+def find_last_intact(directory: RunDirectory) -> FoundCheckpoint:
+    """Return the last checkpoint whose files are as they were written; reads every file of it."""
+    damaged: list[str] = []
+    for step in reversed(directory.list_saved_steps()):
+        path = directory.checkpoint(step)
+        damage = find_damage(path)
+        if not damage:
+            return FoundCheckpoint(step=step, damaged=tuple(damaged))
+        more = f" ({len(damage) - 1} more)" if len(damage) > 1 else ""
+        damaged.append(f"{path}/{damage[0]}{more}")
+    return FoundCheckpoint(step=0, damaged=tuple(damaged))
+
+
+def check_intact(checkpoint: Path, others: Sequence[Path] = ()) -> None:
+    """Raise `DamagedCheckpoint`, naming the file, if a checkpoint is not as it was written; suggest an intact one of `others`."""
+    if damage := find_damage(checkpoint):
+        intact = next((path for path in reversed(others) if path != checkpoint and not find_damage(path)), None)
+        remedy = (
+            "no other checkpoint here is intact: copy it again" if intact is None else f"{intact.name} is intact: use that one"
+        )
+        raise DamagedCheckpoint(checkpoint, damage, remedy)
+
+
+def set_aside(directory: RunDirectory, *, after: int) -> None:
+    """Take the name from checkpoints of later steps, the last first: a run that goes on from an earlier one repeats them.
+
+    They are deleted once the run has saved that step, or a later one, again.
+    """
+    with explain_os_errors(directory.checkpoints):
+        for step in reversed(directory.list_saved_steps()):
+            if step > after:
+                aside = directory.checkpoints / f"aside_{step}"
+                shutil.rmtree(aside, ignore_errors=True)
+                directory.checkpoint(step).rename(aside)
+                sync_directory(directory.checkpoints)
+
+
+def prune_checkpoints(directory: RunDirectory, *, keep: int | None) -> str | None:
+    """Delete the oldest checkpoints beyond `keep`, and those set aside; the best one stays.
+
+    Nothing is deleted before the newest one has been read back. Returns a warning if that one is damaged.
+    """
     for leftover in directory.checkpoints.glob("deleting_*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    if keep is None or keep <= 0:
-        return
+    saved = directory.list_saved_steps()
     best = find_best_step(directory)
-    for step in directory.list_saved_steps()[:-keep]:
-        if step != best:
-            # Under another name first: half a checkpoint must not pass for one. What a file system still holds on to
-            # is deleted the next time.
-            with explain_os_errors(directory.checkpoints):
-                doomed = directory.checkpoint(step).rename(directory.checkpoints / f"deleting_{step}")
-            shutil.rmtree(doomed, ignore_errors=True)
+    doomed = [directory.checkpoint(step) for step in saved[: -keep if keep and keep > 0 else 0] if step != best]
+    doomed += [path for path in directory.checkpoints.glob("aside_*") if saved and _read_step(path) <= saved[-1]]
+    if not doomed:
+        return None
+    newest = directory.checkpoint(saved[-1])
+    if damage := find_damage(newest):
+        return (
+            f"{newest}/{damage[0]}, found when it was read back: no earlier checkpoint is deleted. Check the disk; a resume "
+            "takes the last intact one"
+        )
+    for path in doomed:
+        # Under another name first: half a checkpoint must not pass for one. What a file system still holds on to
+        # is deleted the next time.
+        with explain_os_errors(directory.checkpoints):
+            going = path.rename(directory.checkpoints / f"deleting_{_read_step(path)}")
+        shutil.rmtree(going, ignore_errors=True)
+    return None
 
 
 def find_checkpoint(directory: RunDirectory, name: str) -> Path:
@@ -85,3 +152,8 @@ def find_checkpoint(directory: RunDirectory, name: str) -> Path:
     if name.isdigit() and int(name) in steps:
         return directory.checkpoint(int(name))
     raise UsageError(f"{directory.path}: no checkpoint '{name}'; there are best, last and {', '.join(map(str, steps))}")
+
+
+def _read_step(path: Path) -> int:
+    number = path.name.rpartition("_")[2]
+    return int(number) if number.isdigit() else 0

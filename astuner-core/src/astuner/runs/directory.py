@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from astuner.errors import UsageError
+from astuner.errors import RunFailed, UsageError
 from astuner.private_files import DIRECTORY_MODE, make_private, make_private_directory, open_private
-from astuner.runs.atomic import explain_os_errors, write_json, write_text
+from astuner.runs.atomic import write_text
+from astuner.runs.record_files import read_config_record, read_record, write_record
 
 
 class RunDirectory:
@@ -37,27 +37,32 @@ class RunDirectory:
     @property
     def attempts(self) -> int:
         """How often this run was started."""
-        return len(self.run.get("attempts", []))
+        return len(self.run.get("attempts", ()))
 
     @property
     def state(self) -> dict[str, Any]:
         """The state as last written: `status` (running, interrupted, failed, finished), `step`, `checkpoint`, `validations`."""
-        return _read_json(self.state_file)
+        return read_record(self.state_file, "the validations that choose the best checkpoint")
 
     @property
     def run(self) -> dict[str, Any]:
         """What `run.json` holds."""
-        return _read_json(self._run_file)
+        return read_record(self._run_file, "the versions, sources and attempts of earlier starts")
 
     def open(self) -> None:
         """Make the directory and take its lock, which the system releases when this process ends, however it ends."""
-        with explain_os_errors(self.path):
+        try:
             make_private_directory(self.path)
             # An earlier version let others read.
             make_private(self.path)
             self.logs.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
             self.checkpoints.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
-            lock = open_private(self.path / "lock", "a+")
+            lock = open_private(self.path / "lock", "a+", errors="replace")
+        except OSError as error:
+            raise RunFailed(
+                f"{error.filename or self.path}: {error.strerror or error}, so the run has not started. Fix the cause "
+                "(permissions, free space, a file in the way), or choose another experiment_dir"
+            ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -83,29 +88,44 @@ class RunDirectory:
     def write_run(self, info: Mapping[str, Any]) -> None:
         """Write `run.json`, adding this start to the history."""
         attempts = [*self.run.get("attempts", []), {"started": _now(), "pid": os.getpid()}]
-        write_json(self._run_file, {**info, "attempts": attempts})
+        write_record(self._run_file, {**info, "attempts": attempts})
 
     def amend_run(self, **more: Any) -> None:
         """Add to `run.json` what is only known later."""
-        write_json(self._run_file, {**self.run, **more})
+        write_record(self._run_file, {**self.run, **more})
 
     def write_config(
-        self, *, given: str, resolved: str, native: Mapping[str, Any], environment: Mapping[str, str] | None = None
+        self,
+        *,
+        given: str,
+        resolved: str,
+        native: Mapping[str, Any],
+        environment: Mapping[str, str] | None = None,
+        relative_to: Path | None = None,
     ) -> None:
         """Write `config.yaml`: as given, as resolved, and natively for the backbone. Secrets are already removed.
 
-        `environment` has the signatures of the values that came from environment variables, by key.
+        `environment` has the signatures of the values that came from environment variables, by key; `relative_to` is the
+        directory that relative paths started from.
         """
         import yaml
 
         document = {"given": given, "resolved": yaml.safe_load(resolved), "native": dict(native)}
         document["environment"] = dict(environment or {})
+        document["relative_to"] = str(relative_to) if relative_to is not None else None
         write_text(self.path / "config.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+
+    def read_config(self) -> Mapping[str, Any] | None:
+        """Return what `write_config` wrote at the last start; None without the file: that start got no further than its lock.
+
+        Raises `UsageError` naming the file and the place of the damage.
+        """
+        return read_config_record(self.path / "config.yaml")
 
     def write_state(self, **changes: Any) -> None:
         """Change some of the state, atomically. A `reason` is that of one status: with another one it goes."""
         kept = {name: value for name, value in self.state.items() if name != "reason" or "status" not in changes}
-        write_json(self.state_file, {**kept, **changes, "written": _now()})
+        write_record(self.state_file, {**kept, **changes, "written": _now()})
 
     def checkpoint(self, step: int) -> Path:
         """Return the directory of a checkpoint."""
@@ -113,20 +133,13 @@ class RunDirectory:
 
     def list_saved_steps(self) -> Sequence[int]:
         """Return the steps of the complete checkpoints, ascending. One being written has another name until it is complete."""
-        found = (path.name.removeprefix("step_") for path in self.checkpoints.glob("step_*"))
+        found = (path.name.removeprefix("step_") for path in self.checkpoints.glob("step_*") if path.is_dir())
         return sorted(int(name) for name in found if name.isdigit())
 
 
 def get_throwaway_directory(path: Path, backbone: str) -> Path:
     """Return the directory for a backbone's throwaway runs, next to the run directory of its experiment."""
     return path.with_name(f"{path.name}.{backbone.replace('/', '_')}")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return data
 
 
 def _now() -> str:

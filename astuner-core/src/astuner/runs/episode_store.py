@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from astuner.runs.atomic import explain_os_errors
+from astuner.runs.atomic import explain_os_errors, sync_directory
 from astuner.runs.codec import (
     Report,
-    decode_record,
     dump_verdict,
     encode_episode,
     encode_record,
@@ -20,6 +20,7 @@ from astuner.runs.codec import (
     load_episode,
     load_verdict,
 )
+from astuner.runs.store_lines import UNREADABLE, read_line, read_records, seal
 from astuner.schema import Episode, Group, Split, Unjudged, Verdict
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
@@ -28,9 +29,13 @@ SPLITS: tuple[Split, ...] = ("train", "validation")
 class StoredEpisodes:
     """Finished episodes of earlier attempts, found by their ids; other processes may append to the files meanwhile."""
 
-    def __init__(self, directory: Path, *, replay_after: int | None) -> None:
-        """Index episodes of later steps (validation: of that step too); None finds none."""
+    def __init__(self, directory: Path, *, replay_after: int | None, report: Report | None = None) -> None:
+        """Index episodes of later steps (validation: of that step too); None finds none.
+
+        `report` gets a message that names the damaged lines, which are left out.
+        """
         self._directory = directory
+        self._damaged: dict[Path, list[int]] = {}
         self._offsets: dict[str, int] = {}
         self._verdicts: dict[str, Verdict | Unjudged | None] = {}
         self.reused = 0
@@ -42,6 +47,9 @@ class StoredEpisodes:
             trained, failed = self._index("train", replay_after + 1)
             if validated < trained:
                 self._forget_verdicts(failed)
+        if report is not None:
+            for path, lines in self._damaged.items():
+                report(_describe_damage(path, lines))
 
     def path(self, split: Split) -> Path:
         """Return the file of a split."""
@@ -57,19 +65,23 @@ class StoredEpisodes:
         if offset is None:
             return None
         split = identity.split("/", 1)[0]
-        with self.path(split).open("rb") as file:  # type: ignore[arg-type]  # an episode's id begins with its split
-            file.seek(offset)
-            record = decode_record(file.readline())["episode"]
-        if find_refusal(record) is not None:
+        try:
+            with self.path(split).open("rb") as file:  # type: ignore[arg-type]  # an episode's id begins with its split
+                file.seek(offset)
+                record = read_line(file.readline())["episode"]
+            if find_refusal(record) is not None:
+                return None
+            episode = load_episode(record)
+        except (OSError, *UNREADABLE):
+            # Deleted or damaged since it was indexed, or by an older version, whose lines have no checksum.
             return None
-        episode = load_episode(record)
         self.reused += 1
         return episode if verdict is None else episode.with_verdict(verdict)
 
     def _index(self, split: Split, first: int) -> tuple[int, set[str]]:
         """Index the records of a split from step `first` on, and return its last step with what failed to be judged there."""
         latest, failed = -1, set[str]()
-        for offset, record in _read_records(self.path(split)):
+        for offset, record in read_records(self.path(split), self._add_damage):
             if record["kind"] == "cut":
                 self._forget_after(split, record["step"])
                 latest, failed = min(latest, record["step"]), failed & self._verdicts.keys()
@@ -92,6 +104,9 @@ class StoredEpisodes:
                     failed -= found.keys()
                     failed |= {key for key, verdict in found.items() if isinstance(verdict, Unjudged)}
         return latest, failed
+
+    def _add_damage(self, path: Path, line: int) -> None:
+        self._damaged.setdefault(path, []).append(line)
 
     def _forget_verdicts(self, identities: Iterable[str]) -> None:
         for identity in identities:
@@ -119,16 +134,19 @@ class EpisodeFiles(StoredEpisodes):
     def __init__(self, directory: Path, *, replay_after: int | None = None, report: Report | None = None) -> None:
         """Open for appending. With `replay_after`, episodes of later steps (validation: of that step too) can be recalled.
 
-        `report` gets a message about values that could not be stored as they were.
+        `report` gets messages about damaged lines, values that could not be stored as they were, and files that are deleted
+        while the run writes to them.
         """
         self._directory, self._report = directory, report
         with explain_os_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             for split in SPLITS:
                 self._repair(split)
-            super().__init__(directory, replay_after=replay_after)
+            super().__init__(directory, replay_after=replay_after, report=report)
             self._earlier = set(self._offsets)
             self._files: dict[Split, FileIO] = {split: self.path(split).open("ab", buffering=0) for split in SPLITS}
+            for folder in (directory, directory.parent):
+                sync_directory(folder)
 
     def is_replayed(self, identity: str) -> bool:
         """Whether an episode was played by an earlier attempt, and not again by this one."""
@@ -156,8 +174,11 @@ class EpisodeFiles(StoredEpisodes):
         before = len(self._offsets)
         last: dict[Split, int] = {"train": step, "validation": step - 1}
         for split in SPLITS:
-            self._append(split, {"kind": "cut", "step": last[split]})
+            # Twice: of any other record a damaged line costs an episode, of this one it would replay those of other weights.
+            for _ in range(2):
+                self._append(split, {"kind": "cut", "step": last[split]})
             self._forget_after(split, last[split])
+        self.sync()
         self._earlier.intersection_update(self._offsets)
         return before - len(self._offsets)
 
@@ -183,9 +204,27 @@ class EpisodeFiles(StoredEpisodes):
 
     def _write(self, split: Split, line: bytes) -> None:
         with explain_os_errors(self.path(split)):
+            if not self.path(split).exists():
+                self._begin_again(split)
+            line = seal(line)
             written = self._files[split].write(line)
             if written != len(line):
                 raise OSError(errno.ENOSPC, f"{written} of {len(line)} bytes written: the disk is full")
+
+    def _begin_again(self, split: Split) -> None:
+        """Make a new file for one that was deleted while the run wrote to it."""
+        self._directory.mkdir(exist_ok=True)
+        self._files[split].close()
+        self._files[split] = self.path(split).open("ab", buffering=0)
+        lost = [identity for identity in self._offsets if identity.startswith(f"{split}/")]
+        for identity in lost:
+            del self._offsets[identity]
+        self._earlier.difference_update(lost)
+        if self._report is not None:
+            self._report(
+                f"{self.path(split)}: was deleted during the run, with the episodes in it. The run continues, and stores later "
+                "ones in a new file; a resume plays those that are gone and not in a checkpoint again"
+            )
 
     def _repair(self, split: Split) -> None:
         """Cut off an incomplete last line."""
@@ -211,10 +250,11 @@ def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> 
     The last record of each id wins, and those of steps that were cut off are left out.
     """
     found: dict[str, Episode] = {}
-    for _, record in _read_records(directory / f"{split}.jsonl"):
+    for _, record in read_records(directory / f"{split}.jsonl"):
         if record["kind"] == "episode" and (step is None or record["episode"]["step"] == step):
-            episode = load_episode(record["episode"])
-            found[episode.id] = episode
+            # Lines of older versions have no checksum, so that damage may be found only here.
+            with suppress(*UNREADABLE):
+                found[record["episode"]["id"]] = load_episode(record["episode"])
         elif record["kind"] == "verdicts":
             for identity, data in record["verdicts"].items():
                 if identity in found and (verdict := load_verdict(data)) is not None:
@@ -227,7 +267,7 @@ def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> 
 def find_last_cut(directory: Path, split: Split) -> int | None:
     """Return the step after which the episodes were cut off last; None if something was stored since, or nothing was cut."""
     record = None
-    for _, each in _read_records(directory / f"{split}.jsonl"):
+    for _, each in read_records(directory / f"{split}.jsonl"):
         record = each
     return record["step"] if record is not None and record["kind"] == "cut" else None
 
@@ -238,13 +278,10 @@ def _is_after(identity: str, split: Split, step: int) -> bool:
     return of_split == split and int(of_step) > step
 
 
-def _read_records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the complete records of a file, each with where it begins; none if there is no file."""
-    if path.exists():
-        with path.open("rb") as file:
-            offset = 0
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break  # cut short by a crash, or still being written
-                yield offset, decode_record(line)
-                offset += len(line)
+def _describe_damage(path: Path, lines: list[int]) -> str:
+    named = ", ".join(map(str, lines[:5])) + (f" and {len(lines) - 5} more" if len(lines) > 5 else "")
+    what = f"lines {named} are damaged and are" if len(lines) > 1 else f"line {named} is damaged and is"
+    return (
+        f"{path}:{lines[0]}: {what} left out. An episode after the checkpoint is played again, a verdict is given again; nothing "
+        "needs to be done"
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from astuner.config.adapters import ADAPTER_FILE
+from astuner.config.adapters import ADAPTER_FILE, MANIFEST, read_adapters
 from astuner.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ ROUNDING = 1e-3
 def export_model(
     checkpoint: Path, out: Path, *, merge_lora: bool = False, dtype: str | None = None, leave_out: Collection[str] = ()
 ) -> None:
-    """Copy the files of a checkpoint's model, except folders and `leave_out`; merge adapters into their base if asked.
+    """Copy the files of a checkpoint's model, except folders, the manifest and `leave_out`; merge adapters if asked.
 
     Weights get `dtype`; without it merged ones get that of the base, and others keep their own. Raises `UsageError` if there is
     nothing to export or `out` is in use, and `RunFailed` if the merged model does not compute what the adapters do.
@@ -41,7 +40,7 @@ def export_model(
         _convert(checkpoint, out, dtype)
     for file in sorted(checkpoint.iterdir()):
         of_adapter = file.name.startswith("adapter_") or file.name == "README.md"
-        skipped = file.name in leave_out or (merged and of_adapter) or (out / file.name).exists()
+        skipped = file.name in (MANIFEST, *leave_out) or (merged and of_adapter) or (out / file.name).exists()
         if file.is_file() and not skipped:
             shutil.copy2(file, out / file.name)
 
@@ -58,7 +57,10 @@ def _merge(checkpoint: Path, out: Path, dtype: str | None) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    base = json.loads((checkpoint / ADAPTER_FILE).read_text(encoding="utf-8"))["base_model_name_or_path"]
+    adapters = read_adapters(checkpoint)
+    if adapters is None:
+        raise AssertionError("the caller has found adapters")
+    base = adapters.base
     target = getattr(torch, dtype or _read_dtype(base))
     # float32: merging in half precision would round the adapters' update away.
     loaded: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)

@@ -56,6 +56,17 @@ class HuggingFaceReader:
         rows = partial(_rows, self._loaded[name], f"{options.dataset_path}:{name}", options.json_columns)
         return make_tasks(rows, options.columns, options.limit)
 
+    def list_files(self) -> Iterator[Path]:
+        """Yield the files of a local data set."""
+        if self._local is not None:
+            yield from (self._local,) if self._local.is_file() else filter(Path.is_file, self._local.rglob("*"))
+
+    def list_revisions(self) -> Mapping[str, str]:
+        """Return the commit of a repository of the hub; a cached copy is in a folder of that name."""
+        if self._copy is None or self._local is not None:
+            return {}
+        return {self._options.dataset_path: self._copy.revision or Path(self._copy.path).name}
+
     def _load(self, name: str, key: str) -> Rows:
         datasets = _datasets()
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,10 @@ class ReasoningGymReader:
             chosen = self._choose_dataset(position, made)
             yield self._task(self._datasets[chosen], seed, size, self._level(position, size), made[chosen])
             made[chosen] += 1
+
+    def list_revisions(self) -> Mapping[str, str]:
+        """Return the version of the library, which makes the tasks."""
+        return {"reasoning-gym": version("reasoning-gym")}
 
     def _seed_and_size(self, split: Split) -> tuple[int, int]:
         options = self._options

@@ -15,6 +15,8 @@ from astuner.protocols import RunInfo
 from astuner.runs.atomic import explain_os_errors, write_text
 from astuner.schema import Group
 
+_NO_ROW = (ValueError, LookupError, TypeError, OverflowError, RecursionError)
+
 
 class JsonlLogger:
     """Appends to `metrics.jsonl` in the run directory; a row is on disk before the next step begins.
@@ -49,9 +51,24 @@ class JsonlLogger:
     def truncate_after(self, step: int) -> None:
         """Drop the rows of later steps, for a run that resumes from the checkpoint of `step`."""
         self._file.close()
-        lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for number, line in enumerate(lines, 1) if self._read_step(number, line) <= step]
-        write_text(self._path, "".join(kept))
+        kept: list[bytes] = []
+        later = False
+        with explain_os_errors(self._path):
+            lines = self._path.read_bytes().splitlines(keepends=True)
+        for number, line in enumerate(lines, 1):
+            try:
+                is_kept = _read_step(line) <= step
+            except _NO_ROW as error:
+                # Rows come in the order of their steps.
+                if later:
+                    continue
+                raise RunFailed(
+                    f"{self._path}:{number}: damaged, not a row of metrics: {line[:80]!r}; remove the line to resume"
+                ) from error
+            later |= not is_kept
+            if is_kept:
+                kept.append(line)
+        write_text(self._path, b"".join(kept).decode())
         with explain_os_errors(self._path):
             self._file = open_private(self._path, "ab")
 
@@ -66,11 +83,10 @@ class JsonlLogger:
             if content and not content.endswith(b"\n"):
                 self._file.truncate(content.rfind(b"\n") + 1)
 
-    def _read_step(self, number: int, line: str) -> int:
-        try:
-            return int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunFailed(f"{self._path}:{number}: not a row of metrics: {line[:80]!r}; remove the line to resume") from error
+
+def _read_step(line: bytes) -> int:
+    """Return the step of a row; raises one of `_NO_ROW` for a line that is not one."""
+    return int(json.loads(line.decode())["step"])
 
 
 def _split_by_kind(metrics: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:

@@ -53,6 +53,12 @@ class DatasetFileReader:
             import_pyarrow()
         return make_tasks(partial(_read_rows, path, source), source.columns, source.limit)
 
+    def list_files(self) -> Iterator[Path]:
+        """Yield the files of both splits."""
+        for source in (self._options.training, self._options.validation):
+            if source is not None:
+                yield (self._config_dir / Path(source.file_path).expanduser()).resolve()
+
     def _find_file(self, given: str, key: str) -> Path:
         path = (self._config_dir / Path(given).expanduser()).resolve()
         if not path.is_file():

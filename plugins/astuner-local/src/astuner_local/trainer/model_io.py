@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from astuner.config.adapters import ADAPTER_FILE
+from astuner.config.adapters import Adapters, read_adapters
 from astuner.errors import ConfigError, Problem
 
 
@@ -33,8 +32,8 @@ def load_model(
     their rank must be `lora_rank`, unless that is 0. Raises ConfigError with what is wrong.
     """
     path = str(path)
-    if (Path(path) / ADAPTER_FILE).is_file():
-        return _load_adapter(Path(path), dtype, device, lora_rank)
+    if (adapters := read_adapters(Path(path))) is not None:
+        return _load_adapter(Path(path), adapters, dtype, device, lora_rank)
     read_config(path)
     stored = getattr(torch, weight_dtype) if lora_rank == 0 else getattr(torch, compute_dtype(path, dtype))
     model = _weights(path, stored).to(device)
@@ -95,8 +94,8 @@ def compute_dtype(path: str | Path, dtype: str) -> str:
     """
     if dtype != "auto":
         return dtype
-    adapter = Path(path) / ADAPTER_FILE
-    config = read_config(_read_base(adapter) if adapter.is_file() else str(path))
+    adapters = read_adapters(Path(path))
+    config = read_config(adapters.base if adapters is not None else str(path))
     return "bfloat16" if config.dtype in (torch.bfloat16, torch.float16) else "float32"
 
 
@@ -107,16 +106,18 @@ def load_adapter_weights(model: Any, directory: Path) -> None:
     set_peft_model_state_dict(model, load_peft_weights(str(directory), device="cpu"))
 
 
-def _load_adapter(directory: Path, dtype: str, device: torch.device | str, lora_rank: int) -> Any:
+def _load_adapter(directory: Path, adapters: Adapters, dtype: str, device: torch.device | str, lora_rank: int) -> Any:
     from peft import PeftModel
 
-    has = json.loads((directory / ADAPTER_FILE).read_text(encoding="utf-8")).get("r", lora_rank)
+    has, base = adapters.lora_rank, adapters.base
     if lora_rank not in (0, has):
         raise _config_error("astuner.model.lora_rank", f"is {lora_rank}, but the adapters in {directory} have rank {has}")
-    base = _read_base(directory / ADAPTER_FILE)
     read_config(base)
     model = _weights(base, getattr(torch, compute_dtype(base, dtype)))
-    return PeftModel.from_pretrained(model, str(directory), is_trainable=True).to(device)
+    adapted = PeftModel.from_pretrained(model, str(directory), is_trainable=True)
+    for settings in adapted.peft_config.values():
+        settings.base_model_name_or_path = base  # what the file says may be where the project was before it was moved
+    return adapted.to(device)
 
 
 def _weights(path: str, dtype: torch.dtype) -> Any:
@@ -124,11 +125,6 @@ def _weights(path: str, dtype: torch.dtype) -> Any:
         return AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
     except OSError as error:
         raise _config_error("astuner.model.path", f"the weights of {path} cannot be read: {_first_line(error)}") from error
-
-
-def _read_base(adapter: Path) -> str:
-    base: str = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
-    return base
 
 
 def _causal_names(config: PretrainedConfig) -> set[str]:
