@@ -83,9 +83,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def server(kind: str, *, episodes: int, delay_s: float = 0.0) -> Iterator[Server]:
+def server(kind: str, *, episodes: int, delay_s: float = 0.0, max_model_len: int = 1_000_000) -> Iterator[Server]:
     """Run one of our servers."""
     command = [sys.executable, str(HERE / "recorder_servers.py"), kind, f"--episodes={episodes}", f"--delay-s={delay_s}"]
+    command.append(f"--max-model-len={max_model_len}")
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout

@@ -169,18 +169,18 @@ class Naive:
         return {**said, "tool_calls": calls}
 
 
-def spec(number: int) -> EpisodeSpec:
+def spec(number: int, max_model_len: int = 1_000_000) -> EpisodeSpec:
     """Describe an episode of the gateway."""
     return EpisodeSpec(
         episode_id=f"train/1/{number}/0",
         seed=number,
         sampling=Sampling(max_tokens=400),
-        max_model_len=1_000_000,
+        max_model_len=max_model_len,
         trainable_targets=None,
     )
 
 
-async def serve(kind: str, episodes: int, delay_s: float) -> None:
+async def serve(kind: str, episodes: int, delay_s: float, max_model_len: int) -> None:
     """Serve until the standard input ends; say the port and the keys, and per line of input how much is recorded."""
     tokenizer = help_tokenizer()
     loop = asyncio.get_running_loop()
@@ -188,7 +188,7 @@ async def serve(kind: str, episodes: int, delay_s: float) -> None:
         engine = CannedEngine(answer_ids(tokenizer), delay_s)
         gateway = Gateway(engine, TemplateRenderer(tokenizer))  # type: ignore[arg-type] # it has what the gateway calls
         await gateway.start()
-        recorders = [gateway.open_episode(spec(number)) for number in range(episodes)]
+        recorders = [gateway.open_episode(spec(number, max_model_len)) for number in range(episodes)]
         endpoints = [recorder.tuner.as_oai_baseurl_apikey() for recorder in recorders]
         port, keys = int(endpoints[0].base_url.rpartition(":")[2].partition("/")[0]), [found.api_key for found in endpoints]
     else:
@@ -218,5 +218,6 @@ if __name__ == "__main__":
     parser.add_argument("kind", choices=["stub", "upstream", "gateway", "naive"])
     parser.add_argument("--episodes", type=int, default=1)
     parser.add_argument("--delay-s", type=float, default=0.0)
+    parser.add_argument("--max-model-len", type=int, default=1_000_000)
     given = parser.parse_args()
-    asyncio.run(serve(given.kind, given.episodes, given.delay_s))
+    asyncio.run(serve(given.kind, given.episodes, given.delay_s, given.max_model_len))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from astuner.config.loading import load
+from astuner.config.loading import load_config
 from astuner.config.overrides import read_overrides
 from astuner.config.yaml_bounds import DEEPEST, MOST_COPIES, load_plain_yaml
 from astuner.config.yaml_lines import read_yaml
@@ -34,7 +34,7 @@ def test_a_hostile_text_is_an_error_with_its_file(text: str, tmp_path: Path) -> 
     file = tmp_path / "tune.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=r"tune\.yaml.*not valid YAML"):
-        load(file)
+        load_config(file)
     with pytest.raises(yaml.YAMLError):
         load_plain_yaml(text)
 

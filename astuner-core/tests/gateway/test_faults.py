@@ -16,7 +16,7 @@ import pytest
 from astuner.gateway.api_keys import mint
 from astuner.gateway.app import make_app
 from astuner.gateway.dialects import DIALECTS
-from astuner.gateway.server import LONGEST_IDLE_S
+from astuner.http_server import ServerLimits
 from astuner.schema import Capabilities, Chunk, Request
 from astuner.testing import until_so
 
@@ -156,7 +156,9 @@ async def test_killing_the_agents_process_frees_its_slot(serving: Any, path: str
         url = httpx.URL(stage.gateway.base_url)
         raw = json.dumps(body_of(path, stream=way == "stream"))
         key = stage.recorder.tuner.as_oai_baseurl_apikey().api_key
-        request = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: {len(raw)}\r\n\r\n{raw}"
+        request = (
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {len(raw)}\r\n\r\n{raw}"
+        )
         command = [sys.executable, "-I", "-S", "-c", AGENT, url.host, str(url.port), request, way]
         agent = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         try:
@@ -171,7 +173,7 @@ async def test_killing_the_agents_process_frees_its_slot(serving: Any, path: str
 
 
 def test_clients_give_idle_connections_up_before_the_gateway_does() -> None:
-    assert httpx.Limits().keepalive_expiry < LONGEST_IDLE_S
+    assert httpx.Limits().keepalive_expiry < ServerLimits().idle_timeout_s
 
 
 @pytest.mark.asyncio
@@ -180,7 +182,7 @@ async def test_a_body_over_the_limit_is_413_before_its_end(serving: Any, path: s
     async with serving("yes", gateway={"max_body_bytes": 1000}) as stage:
         url = httpx.URL(stage.gateway.base_url)
         key = stage.recorder.tuner.as_oai_baseurl_apikey().api_key
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
         chunk = b"190\r\n" + b"y" * 400 + b"\r\n"
         for sent in (
             f"{head}Content-Length: 1001\r\n\r\n".encode(),

@@ -15,8 +15,8 @@ from astuner.http_server import ServerLimits, listen, make_server
 from astuner.http_server.hosts import Receive, Scope, Send
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
-ASK = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
-POST = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: "
+ASK = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
 
 
 async def echo_length(scope: Scope, receive: Receive, send: Send) -> None:

@@ -32,6 +32,10 @@ class Odd:
 
     async def step(self, action):
         match action["content"]:
+            case "half":
+                return [said("a \ud83d b \ud83d\ude00")], 0.0, False, {"\udfff": "\ud800"}
+            case "raise half":
+                raise ValueError("the world broke at \ud83d")
             case "raise":
                 raise ValueError("the world broke")
             case "sleep":

@@ -22,7 +22,7 @@ class BoundedLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Compose a node, unless it is too deep."""
         if self._depth > DEEPEST:
-            raise yaml.MarkedYAMLError(problem=_TOO_DEEP, problem_mark=self.peek_event().start_mark)
+            raise yaml.MarkedYAMLError(problem=_TOO_DEEP, problem_mark=self.get_mark())
         self._depth += 1
         self._composed += 1
         node = super().compose_node(parent, index)

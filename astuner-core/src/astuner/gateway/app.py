@@ -15,8 +15,7 @@ from astuner.gateway.api_keys import Caller, read_key
 from astuner.gateway.dialects import DIALECTS, Dialect, Writer
 from astuner.gateway.dialects.anthropic_messages import ANTHROPIC_MESSAGES, error_body, read_anthropic_key
 from astuner.gateway.dialects.anthropic_request import messages_request
-from astuner.gateway.dialects.fields import parse_body
-from astuner.gateway.dialects.large_bodies import PatientDecoder
+from astuner.gateway.dialects.fields import parse_body, parse_large_body
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
@@ -74,7 +73,7 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
         await recorder.order.admit()
         try:
             if len(body) > LARGE_BODY:
-                counted = await recorder.order.run(lambda: messages_request(parse_body(body, PatientDecoder), counting=True))
+                counted = await recorder.order.run(lambda: messages_request(parse_large_body(body), counting=True))
             else:
                 counted = messages_request(parse_body(body), counting=True)
             return JSONResponse({"input_tokens": await recorder.count(counted, caller)})
@@ -175,13 +174,7 @@ class Generation:
         return request, await recorder.begin_long(request, caller)
 
     async def _begin_large(self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller) -> tuple[ChatRequest, Turn]:
-        def read() -> ChatRequest:
-            parsed = parse_body(body, PatientDecoder)
-            if isinstance(body, bytearray):
-                body.clear()
-            return self.dialect.read(parsed, normalise)
-
-        request = await recorder.order.run(read)
+        request = await recorder.order.run(lambda: self.dialect.read(parse_large_body(body), normalise))
         return request, await recorder.begin_long(request, caller)
 
     async def _serve(self, turn: Turn, request: ChatRequest, receive: Receive, send: Send) -> None:

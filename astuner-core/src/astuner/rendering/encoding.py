@@ -68,7 +68,10 @@ class PartwiseEncoder:
         return ids
 
     def _encode_whole(self, text: str) -> tuple[int, ...]:
-        return tuple(self._backend.encode(text, add_special_tokens=False).ids)
+        if len(text) <= LONGEST_KEPT:
+            return tuple(self._backend.encode(text, add_special_tokens=False).ids)
+        # Only for a batch does the library let other threads run meanwhile; this one leaves out the places in the text.
+        return tuple(self._backend.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
 
 def _cuts_cleanly(backend: Any, added: Iterable[Any]) -> bool:

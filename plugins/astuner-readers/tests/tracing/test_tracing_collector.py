@@ -407,7 +407,7 @@ def test_connections_on_which_nothing_is_asked_shut_nobody_out(tmp_path: Path, s
 
 
 def unfinished(address: tuple[str, int], token: str) -> socket.socket:
-    head = "POST /v1/feedback HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+    head = "POST /v1/feedback HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
     connection = socket.create_connection(address, timeout=30)
     connection.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
     return connection

@@ -18,6 +18,7 @@ from astuner_envs.server.body import Body, read_body
 from astuner_envs.server.faults import BadRequest, Fault, ServerFull, Unauthorised
 from astuner_envs.server.instances import Instances
 from astuner_envs.server.settings import Settings
+from astuner_envs.server.surrogates import mend_pairs
 from astuner_envs.server.tasks import Tasks
 
 Handler = Callable[[Body], Awaitable[Any]]
@@ -99,7 +100,9 @@ class Endpoints:
     def _wrap_handler(self, does: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             found = {"success": True, "data": await does(await read_body(request))}
-            return Response(json.dumps(found, allow_nan=False), media_type="application/json")
+            # An environment may cut a character of another program's output in two.
+            text = mend_pairs(json.dumps(found, allow_nan=False, ensure_ascii=False))
+            return Response(text, media_type="application/json")
 
         return answer
 
@@ -110,7 +113,7 @@ class Endpoints:
                 return await answer(request)
             except Fault as fault:
                 headers = {"Retry-After": "1"} if isinstance(fault, ServerFull) else {}
-                return JSONResponse({"detail": str(fault)}, fault.status, headers=headers)
+                return JSONResponse({"detail": mend_pairs(str(fault))}, fault.status, headers=headers)
             except ClientDisconnect:
                 return Response(status_code=499)
             except Exception as error:  # noqa: BLE001  # our own mistake fails one request, and is logged

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from astuner_envs.server.faults import OddBody, TooLarge
+from astuner_envs.server.surrogates import has_half_pair
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -42,7 +43,7 @@ class Body:
 
 async def read_body(request: Request) -> Body:
     """Read a body; raises a `Fault` if it has another form."""
-    text = b""
+    text = bytearray()
     async for part in request.stream():
         text += part
         if len(text) > MOST_BYTES:
@@ -53,6 +54,8 @@ async def read_body(request: Request) -> Body:
         raise OddBody(f"the body is not valid JSON: {error}") from None
     if not isinstance(given, dict):
         raise OddBody("the body is an object")
+    if b"\\u" in text and has_half_pair(given):
+        raise OddBody("the body holds half a surrogate pair, which is not a character")
     return Body(
         env_type=_text(given, "env_type"),
         task_id=_text(given, "task_id"),
