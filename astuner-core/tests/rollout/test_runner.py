@@ -194,6 +194,17 @@ def test_a_failure_with_a_reward_is_trained_and_no_judge_sees_it(playing: Playin
     assert playing.judge.seen == [[1, 2]] * 3  # type: ignore[union-attr]  # a `Whole`
 
 
+def test_a_failure_worth_more_than_a_wrong_answer_gives_one_notice(playing: Playing):
+    class Strict(Whole):
+        async def judge(self, group):
+            return [Verdict(-1.0) for episode in group.episodes if episode.completed]
+
+    playing.workflow, playing.judge = AsksTwice, Strict()
+    playing.options = {"multi_turn": MultiTurn(max_steps=1)}
+    playing.play()
+    assert [text.split(":")[0] for text in playing.told if "failure_rewards" in text] == ["rollout.failure_rewards.max_steps"]
+
+
 def test_a_failure_without_a_reward_is_counted_and_left_out(playing: Playing):
     playing.workflow = AsksTwice
     playing.options = {"multi_turn": MultiTurn(max_steps=1), "failure_rewards": FailureRewards(max_steps=None)}

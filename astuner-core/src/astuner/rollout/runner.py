@@ -32,6 +32,7 @@ from astuner.rollout.episode_failures import (
     count_attempt,
     make_failure_verdict,
 )
+from astuner.rollout.failure_worth import describe_rewarding_failures
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
 from astuner.rollout.overlong_filter import filter_overlong
 from astuner.rollout.recipe import Parts
@@ -121,6 +122,8 @@ class RolloutRunner:
         judged = [group.result() for group in groups]
         for text in (*self._limit.take_notices(), *self._dropped_metrics.take_notices()):
             self._notify(text)
+        for key, text in describe_rewarding_failures(judged).items():
+            self._notify_once(text, key)
         check_failure_budget(judged, self._config.failure_budget)
         return judged
 
