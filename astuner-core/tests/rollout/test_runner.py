@@ -147,14 +147,33 @@ def test_a_failure_that_the_model_can_cause_is_final(playing: Playing):
     assert [(f.reason, f.retried) for f in episode.failures] == [("workflow_error", False)]
 
 
-def test_each_attempt_keeps_count_of_its_calls_and_tokens(playing: Playing):
-    class AsksThenFails(Ask):
-        async def execute(self, workflow_task, tuner):
-            output = await super().execute(workflow_task, tuner)
-            if workflow_task.attempt == 0:
-                raise ConnectionResetError("the search API")
-            return output
+class AsksThenFails(Ask):
+    """Loses a connection in its first attempt."""
 
+    async def execute(self, workflow_task, tuner):
+        output = await super().execute(workflow_task, tuner)
+        if workflow_task.attempt == 0:
+            raise ConnectionResetError("the search API")
+        return output
+
+
+def test_an_episode_that_is_played_again_has_the_same_random_numbers(playing: Playing):
+    seeds: dict[str, list[int]] = {}
+
+    def remember(prompt: str, request: Any) -> str:
+        seeds.setdefault(request.id.split("#")[0], []).append(request.sampling.seed)
+        return "four"
+
+    playing.says = remember  # type: ignore[method-assign]
+    playing.workflow = AsksThenFails
+    playing.options = {"max_retries": 2}
+    playing.play()
+    assert [len(attempts) for attempts in seeds.values()] == [2] * 6
+    assert all(first == second for first, second in seeds.values())
+    assert len({first for first, _ in seeds.values()}) == 6
+
+
+def test_each_attempt_keeps_count_of_its_calls_and_tokens(playing: Playing):
     playing.workflow = AsksThenFails
     playing.options = {"max_retries": 2}
     episode = playing.play(repeats=1)[0].episodes[0]

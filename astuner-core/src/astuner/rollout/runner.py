@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from astuner.rendering import TemplateRenderer
     from astuner.rollout.environments.lifetime import LivingEnvironment
 
+FIRST_ATTEMPT = 0
 JUDGE_TIMEOUT_S = 600.0
 
 
@@ -181,7 +182,8 @@ class RolloutRunner:
         recorder = self._gateway.open_episode(
             EpisodeSpec(
                 episode_id=blank.id,
-                seed=derive_seed(config.seed if config.seed is not None else self._run_info.seed, blank.id, attempt),
+                # Not the attempt's: what failed is played again as it was, and not replaced by something luckier.
+                seed=derive_seed(config.seed if config.seed is not None else self._run_info.seed, blank.id, FIRST_ATTEMPT),
                 sampling=round_.sampling,
                 max_model_len=config.max_model_len,
                 # A view that starts over is not the first prompt of an episode; the loop checks the first one itself.
