@@ -233,6 +233,17 @@ def test_the_penalty_counts_what_was_sampled_in_all_calls() -> None:
     assert found.components["overlong"] == pytest.approx(-1.0)  # type: ignore[union-attr]  # it was judged
 
 
+def test_the_penalty_counts_nothing_that_a_frozen_agent_said() -> None:
+    episode = siblings(1).episodes[0]
+    said = evolve(episode.calls[0], output_ids=np.arange(6, dtype=np.int32))
+    calls = (said, evolve(said, index=1, agent="judge", untrained="frozen_agent"))
+    judge = combine_judges(
+        [WeightedJudge("a", 1.0, Rewarding(1.0))], RewardComposition(overlong=Overlong(from_tokens=2, over_tokens=10))
+    )
+    (found,) = asyncio.run(judge.judge(group(evolve(episode, calls=calls))))  # type: ignore[union-attr]  # there is a judge
+    assert found.components["overlong"] == pytest.approx(-0.4)  # type: ignore[union-attr]  # it was judged
+
+
 @pytest.mark.parametrize(("success", "expected"), [("all", False), ("any", True), (None, None)])
 def test_success_is_that_of_all_or_of_any(success: Any, expected: bool | None) -> None:
     judges = [

@@ -151,14 +151,33 @@ def test_a_failure_that_the_model_can_cause_is_final(playing: Playing):
     assert [(f.reason, f.retried) for f in episode.failures] == [("workflow_error", False)]
 
 
-def test_each_attempt_keeps_count_of_its_calls_and_tokens(playing: Playing):
-    class AsksThenFails(Ask):
-        async def execute(self, workflow_task, tuner):
-            output = await super().execute(workflow_task, tuner)
-            if workflow_task.attempt == 0:
-                raise ConnectionResetError("the search API")
-            return output
+class AsksThenFails(Ask):
+    """Loses a connection in its first attempt."""
 
+    async def execute(self, workflow_task, tuner):
+        output = await super().execute(workflow_task, tuner)
+        if workflow_task.attempt == 0:
+            raise ConnectionResetError("the search API")
+        return output
+
+
+def test_an_episode_that_is_played_again_has_the_same_random_numbers(playing: Playing):
+    seeds: dict[str, list[int]] = {}
+
+    def remember(prompt: str, request: Any) -> str:
+        seeds.setdefault(request.id.split("#")[0], []).append(request.sampling.seed)
+        return "four"
+
+    playing.says = remember  # type: ignore[method-assign]
+    playing.workflow = AsksThenFails
+    playing.options = {"max_retries": 2}
+    playing.play()
+    assert [len(attempts) for attempts in seeds.values()] == [2] * 6
+    assert all(first == second for first, second in seeds.values())
+    assert len({first for first, _ in seeds.values()}) == 6
+
+
+def test_each_attempt_keeps_count_of_its_calls_and_tokens(playing: Playing):
     playing.workflow = AsksThenFails
     playing.options = {"max_retries": 2}
     episode = playing.play(repeats=1)[0].episodes[0]
@@ -196,6 +215,17 @@ def test_a_failure_with_a_reward_is_trained_and_no_judge_sees_it(playing: Playin
     assert [sample.trained for sample in stopped.samples] == [len(stopped.calls[0].output_ids)]
     assert [episode.reward for episode in group.episodes] == [-0.5, 1.0, 2.0]
     assert playing.judge.seen == [[1, 2]] * 3  # type: ignore[union-attr]  # a `Whole`
+
+
+def test_a_failure_worth_more_than_a_wrong_answer_gives_one_notice(playing: Playing):
+    class Strict(Whole):
+        async def judge(self, group):
+            return [Verdict(-1.0) for episode in group.episodes if episode.completed]
+
+    playing.workflow, playing.judge = AsksTwice, Strict()
+    playing.options = {"multi_turn": MultiTurn(max_steps=1)}
+    playing.play()
+    assert [text.split(":")[0] for text in playing.told if "failure_rewards" in text] == ["rollout.failure_rewards.max_steps"]
 
 
 def test_a_failure_without_a_reward_is_counted_and_left_out(playing: Playing):

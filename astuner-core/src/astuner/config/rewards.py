@@ -36,7 +36,7 @@ class Overlong:
     """A penalty that grows with the sampled length: DAPO's soft overlong punishment (arXiv 2503.14476, equation 13)."""
 
     from_tokens: int = field(validator=ge(0))
-    """Sampled tokens of an episode without penalty."""
+    """Tokens that the trained agents of an episode may sample without penalty."""
     over_tokens: int = field(validator=ge(1))
     """Further tokens over which the penalty grows; after them it is whole."""
     penalty: float = field(default=1.0, validator=ge(0))

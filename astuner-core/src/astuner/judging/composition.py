@@ -119,7 +119,9 @@ class Composition(PartwiseJudge):
         components |= {name: weighted.shape.undo(weighted.otherwise) for name, weighted in closed.items()}
         penalty = 0.0
         if self._how.overlong is not None:
-            penalty = components[OVERLONG] = self._how.overlong(sum(len(call.output_ids) for call in episode.calls))
+            # What a frozen agent said is not the model's doing.
+            own = (call for call in episode.calls if call.untrained != "frozen_agent")
+            penalty = components[OVERLONG] = self._how.overlong(sum(len(call.output_ids) for call in own))
         agents = dict.fromkeys(agent for verdict in verdicts.values() for agent in verdict.rewards or ())
         decided = [verdict.is_success for verdict in verdicts.values() if verdict.is_success is not None]
         rationales = [f"{name}: {verdict.rationale}" for name, verdict in verdicts.items() if verdict.rationale]

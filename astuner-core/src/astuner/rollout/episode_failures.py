@@ -1,7 +1,8 @@
 """Why an episode failed, whether it is played again, and what it is worth.
 
 What the model writes can fail an episode. Played again with other random numbers, such an episode would be replaced by a
-luckier one, and every mean would be one over the lucky. So only what the model cannot cause is played again.
+luckier one, and every mean would be one over the lucky. So only what the model cannot cause is played again, and with the same
+random numbers.
 """
 
 from __future__ import annotations

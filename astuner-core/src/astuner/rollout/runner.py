@@ -36,6 +36,7 @@ from astuner.rollout.episode_failures import (
     count_attempt,
     make_failure_verdict,
 )
+from astuner.rollout.failure_worth import describe_rewarding_failures
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
 from astuner.rollout.overlong_filter import filter_overlong
 from astuner.rollout.recipe import Parts
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from astuner.protocols import RunInfo
     from astuner.rendering import TemplateRenderer
     from astuner.rollout.environments.lifetime import LivingEnvironment
+
+FIRST_ATTEMPT = 0
 
 
 @frozen(kw_only=True)
@@ -125,6 +128,8 @@ class RolloutRunner:
         judged = [group.result() for group in groups]
         for text in (*self._limit.take_notices(), *self._changes.take_notices()):
             self._notify(text)
+        for key, text in describe_rewarding_failures(judged).items():
+            self._notify_once(text, key)
         check_failure_budget(judged, self._config.failure_budget)
         return judged
 
@@ -183,7 +188,8 @@ class RolloutRunner:
         recorder = self._gateway.open_episode(
             EpisodeSpec(
                 episode_id=blank.id,
-                seed=derive_seed(config.seed if config.seed is not None else self._run_info.seed, blank.id, attempt),
+                # Not the attempt's: what failed is played again as it was, and not replaced by something luckier.
+                seed=derive_seed(config.seed if config.seed is not None else self._run_info.seed, blank.id, FIRST_ATTEMPT),
                 sampling=round_.sampling,
                 max_model_len=config.max_model_len,
                 # A view that starts over is not the first prompt of an episode; the loop checks the first one itself.

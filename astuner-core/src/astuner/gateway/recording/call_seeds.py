@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from hashlib import blake2b
+from itertools import count
 from typing import TYPE_CHECKING
+
+from attrs import frozen
 
 if TYPE_CHECKING:
     from astuner.gateway.recording.request import ChatRequest
+
+
+@frozen(eq=False)
+class Draw:
+    """The seeds of one request."""
+
+    seeds: list[int]
+    """One for each choice."""
+    key: bytes
+    """Identifies prompt and agent."""
+    number: int
+    """Which of the agent's requests with this prompt it is."""
 
 
 class Seeds:
@@ -17,18 +32,27 @@ class Seeds:
     def __init__(self, seed: int) -> None:
         """`seed` is the episode's."""
         self._seed = seed
-        self._times_sent: Counter[bytes] = Counter()
+        self._taken: defaultdict[bytes, set[int]] = defaultdict(set)
 
-    def draw(self, request: ChatRequest, agent: str, prompt: bytes) -> list[int]:
-        """Return a seed per choice, derived from the prompt and how often this agent has sent it before."""
+    def draw(self, request: ChatRequest, agent: str, prompt: bytes) -> Draw:
+        """Return seeds that depend on the prompt and how often this agent has sent it before."""
         key = blake2b(f"{self._seed}\0{agent}\0".encode() + prompt, digest_size=16).digest()
-        earlier = self._times_sent[key]
-        self._times_sent[key] += 1
+        taken = self._taken[key]
+        number = next(number for number in count() if number not in taken)
+        taken.add(number)
         wanted = "" if request.seed is None else str(request.seed)
-        return [
-            int.from_bytes(blake2b(key + f"{earlier}/{wanted}/{choice}".encode(), digest_size=8).digest())
+        seeds = [
+            int.from_bytes(blake2b(key + f"{number}/{wanted}/{choice}".encode(), digest_size=8).digest())
             for choice in range(request.n)
         ]
+        return Draw(seeds, key, number)
+
+    def give_back(self, draw: Draw) -> None:
+        """Let the next request with this prompt have these seeds: the agent never saw what was sampled with them.
+
+        With other seeds, an answer that an agent stops waiting for would be replaced by another, most often a shorter one.
+        """
+        self._taken[draw.key].discard(draw.number)
 
 
 class CallIds:

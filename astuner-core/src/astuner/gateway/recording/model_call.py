@@ -40,7 +40,6 @@ class CallPlan(Plan):
     messages: tuple[Message, ...]
     tools: tuple[Mapping[str, Any], ...]
     wants_logprobs: bool
-    streams: bool
     tool_call_id: Callable[[int], str]
     """Makes the id of the n-th tool call of the answer."""
 

@@ -199,13 +199,13 @@ class EpisodeRecorder:
             self.notice(hidden)
         trained = self.spec.trains(caller.target_tag)
         rooms = [self._lengths.find_room(placement, trained=trained) for placement in placements]
-        seeds = [self._seeds.draw(request, caller.agent, placement.ids.tobytes()) for placement in placements]
-        turn = Turn(self._ids.make_response_id(caller.agent, seeds[0][0]))
+        draws = [self._seeds.draw(request, caller.agent, placement.ids.tobytes()) for placement in placements]
+        turn = Turn(self._ids.make_response_id(caller.agent, draws[0].seeds[0]), draws)
         if request.preamble is not None:
             self._conversations.name_response(turn.id, self._begun, request.preamble)
         lives: list[RunningCall[Any]] = []
-        for placement, room, numbers in zip(placements, rooms, seeds, strict=True):
-            lives += self._make_calls(request, caller, placement, room, numbers, turn, len(lives))
+        for placement, room, draw in zip(placements, rooms, draws, strict=True):
+            lives += self._make_calls(request, caller, placement, room, draw.seeds, turn, len(lives))
         self._start(turn, lives, caller)
         return turn
 
@@ -277,12 +277,12 @@ class EpisodeRecorder:
             raise bad_request("The engine speaks chat only, so it takes no raw prompt; send messages.", "prompt")
         trained = self.spec.trains(caller.target_tag)
         sampling = self._policy.choose_sampling(request, caller.agent, trained)
-        seeds = self._seeds.draw(request, caller.agent, key)
-        turn = Turn(self._ids.make_response_id(caller.agent, seeds[0]))
+        draw = self._seeds.draw(request, caller.agent, key)
+        turn = Turn(self._ids.make_response_id(caller.agent, draw.seeds[0]), [draw])
         if request.preamble is not None:
             self._conversations.name_response(turn.id, self._begun, request.preamble)
         lives: list[RunningCall[Any]] = []
-        for choice, seed in enumerate(seeds):
+        for choice, seed in enumerate(draw.seeds):
             plan = ChatPlan(
                 index=self._begun,
                 choice=choice,
@@ -295,6 +295,7 @@ class EpisodeRecorder:
                 seed=seed,
                 untrained="no_token_ids",
                 timeout_s=self.spec.llm_timeout_s,
+                streams=request.stream,
             )
             self._conversations.begin(self._begun, request.messages)
             self._begun += 1
@@ -304,9 +305,14 @@ class EpisodeRecorder:
         return turn
 
     def _start(self, turn: Turn, lives: Sequence[RunningCall[Any]], caller: Caller) -> None:
+        def end() -> None:
+            self._turns.discard(turn)
+            for draw in turn.draws if turn.unanswered else ():
+                self._seeds.give_back(draw)
+
         self._steps[caller.agent] += len(lives)
         self._turns.add(turn)
-        turn.start(lives, lambda: self._turns.discard(turn))
+        turn.start(lives, end)
 
     def _make_finisher(
         self,

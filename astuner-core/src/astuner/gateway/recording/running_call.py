@@ -25,6 +25,8 @@ class Plan:
     target_tag: str
     untrained: str | None
     timeout_s: float | None
+    streams: bool
+    """Whether the client gets the answer as it comes."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -54,6 +56,8 @@ class RunningCall(ABC, Generic[P]):
     on_finished: Callable[[FinishedCall], None]
     _started: float = field(factory=time.perf_counter, init=False)
     _over: bool = field(default=False, init=False)
+    unanswered: bool = field(default=False, init=False)
+    """Whether it ended without an answer. A client that left its stream has seen the beginning, and may want another one."""
 
     async def run(self) -> None:
         """Generate to the end, or until cancelled."""
@@ -97,6 +101,8 @@ class RunningCall(ABC, Generic[P]):
     def _record(self, failure: str | None = None, error: ApiError | None = None) -> None:
         if not self._over:
             self._over = True
+            left_stream = self.plan.streams and error is not None and error.code == "aborted"
+            self.unanswered = error is not None and not left_stream
             self.on_finished(evolve(self._make_record(failure), error=error))
 
     def _fail(self, reason: str, error: ApiError) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from astuner.gateway.recording.call_seeds import Draw
     from astuner.gateway.recording.choice_events import Delta, Done
     from astuner.gateway.recording.running_call import RunningCall
 
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
 class Turn:
     """One request of a client: a running call per choice."""
 
-    def __init__(self, id_: str) -> None:
-        """`id_` is unique to the response."""
-        self.id = id_
+    def __init__(self, id_: str, draws: Sequence[Draw]) -> None:
+        """`id_` is unique to the response; `draws` are the seeds of its prompts."""
+        self.id, self.draws = id_, draws
         self.events: asyncio.Queue[Delta | Done | None] = asyncio.Queue()
         """Events of the choices; None when the client is gone."""
         self.tasks: list[asyncio.Task[None]] = []
+        self.unanswered = False
+        """Whether a choice ended without an answer, other than by a client that left its stream."""
 
     def start(self, lives: Iterable[RunningCall[Any]], over: Callable[[], None]) -> None:
         """Run the calls; `over` is called when all have ended."""
@@ -41,6 +44,7 @@ class Turn:
         def end(task: asyncio.Task[None]) -> None:
             # A task that is cancelled before its first step never runs its own handlers.
             live.abandon()
+            self.unanswered = self.unanswered or live.unanswered
             if all(other.done() for other in self.tasks):
                 over()
 
