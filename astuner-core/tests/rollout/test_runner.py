@@ -422,14 +422,20 @@ def test_the_model_may_sample_half_an_emoji_as_an_escape(playing: Playing):
         async def execute(self, workflow_task, tuner):
             client = tuner.as_raw_openai_sdk_client()
             tool = {"type": "function", "function": {"name": "show", "parameters": {"type": "object"}}}
-            reply = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "smile"}], tools=[tool])
-            (call,) = reply.choices[0].message.tool_calls
+            messages: list[Any] = [{"role": "user", "content": "smile"}]
+            first = await client.chat.completions.create(model="m", messages=messages, tools=[tool])
+            (call,) = first.choices[0].message.tool_calls
+            messages.append(first.choices[0].message.model_dump(exclude_none=True))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": "shown"})
+            await client.chat.completions.create(model="m", messages=messages, tools=[tool])
             return WorkflowOutput(reward=1.0, metadata={"final_answer": json.loads(call.function.arguments)["text"]})
 
     playing.workflow = Obeys
-    playing.says = lambda prompt, request: sampled  # type: ignore[method-assign]
+    playing.says = lambda prompt, request: "done" if "shown" in prompt else sampled  # type: ignore[method-assign]
     playing.max_tokens = 200
     before = playing.play(repeats=1)[0].episodes[0]
     (again, *_) = playing.play(repeats=1, replay=True)
     assert before.output.metadata == {"final_answer": "smile \ufffd"}
+    # What was sampled is continued id for id.
+    assert [call.parent for call in before.calls] == [None, 0]
     assert (again.episodes[0].output, again.episodes[0].calls[0].reply) == (before.output, before.calls[0].reply)

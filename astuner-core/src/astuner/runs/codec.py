@@ -23,7 +23,7 @@ def dump_episode(episode: Episode) -> Json:
     """Return the episode as JSON values."""
     return {
         **dump_plain(episode),
-        "task": {name: getattr(episode.task, name) for name in fields_dict(Task)},
+        "task": dump_task(episode.task),
         "output": None if episode.output is None else dump_plain(episode.output),
         "calls": [_dump_call(call) for call in episode.calls],
         "samples": [_dump_sample(sample) for sample in episode.samples],
@@ -84,7 +84,7 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
     return Episode(
         **{
             **data,
-            "task": _load(Task, data["task"]),
+            "task": load_task(data["task"]),
             "output": None if data["output"] is None or refusal is not None else _load_output(data["output"]),
             "calls": tuple(_load_call(call) for call in data["calls"]),
             "samples": tuple(_load_sample(sample) for sample in data["samples"]) if refusal is None else (),
@@ -119,6 +119,16 @@ def _load(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
 def dump_plain(record: Any) -> Json:
     """Return a flat attrs record as JSON values."""
     return asdict(record, recurse=False)
+
+
+def dump_task(task: Task) -> Json:
+    """Return a task as JSON values, without what a subclass of a user's adds."""
+    return {name: getattr(task, name) for name in fields_dict(Task)}
+
+
+def load_task(data: Mapping[str, Any]) -> Task:
+    """Return what `dump_task` wrote."""
+    return _load(Task, data)
 
 
 def dump_verdict(verdict: Verdict | Unjudged | None) -> Json | None:
