@@ -17,7 +17,7 @@ from astuner.builtin.engines.scripted_engine import ScriptedEngine
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.config.model import Config, Data
 from astuner.config.rollout import FailureRewards, MultiTurn, Rollout
-from astuner.errors import RunFailed, ServiceUnavailable
+from astuner.errors import FailureBudgetExceeded, RunFailed, ServiceUnavailable
 from astuner.protocols import Judge, Workflow
 from astuner.rendering import TemplateRenderer
 from astuner.rollout.host import open_rollouts
@@ -300,6 +300,27 @@ def test_too_many_failures_end_the_run_with_the_reasons_counted(playing: Playing
         RunFailed, match=r"6 of 6 episodes of step 1 \(train\)[\s\S]*6 x workflow_error: RuntimeError: tool broke"
     ):
         playing.play()
+
+
+def test_the_end_by_failures_names_what_a_resumed_run_plays_and_judges_again(playing: Playing):
+    playing.workflow = make_failing(RuntimeError("tool broke"), attempts=9, only=1)
+    playing.options = {"failure_budget": 0.4}
+    with pytest.raises(FailureBudgetExceeded, match=r"continue with --resume") as ended:
+        playing.play()
+    assert ended.value.lost == ("train/1/t0/1", "train/1/t1/1", "train/1/t2/1")
+    assert ended.value.rejudged == tuple(f"train/1/t{task}/{repeat}" for task in range(3) for repeat in range(2))
+
+
+def test_an_episode_that_only_the_judge_failed_is_not_lost(playing: Playing):
+    class Breaks(Judge):
+        async def judge(self, group):
+            raise OSError("the API is down")
+
+    playing.judge = Breaks()
+    playing.options = {"failure_budget": 0.5}
+    with pytest.raises(FailureBudgetExceeded) as ended:
+        playing.play(repeats=1)
+    assert (ended.value.lost, len(ended.value.rejudged)) == ((), 3)
 
 
 def test_finished_episodes_are_neither_generated_nor_judged_again(playing: Playing):
