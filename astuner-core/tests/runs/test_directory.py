@@ -117,6 +117,11 @@ def test_the_reason_of_a_failure_does_not_survive_the_next_start(directory):
     assert "reason" not in directory.state
 
 
+def test_a_reason_may_hold_any_text(directory):
+    directory.write_state(status="failed", reason="ValueError: smile \ud83d")
+    assert directory.state["reason"] == "ValueError: smile \ufffd"
+
+
 def test_only_episodes_and_checkpoints_are_work(directory):
     directory.write_run({})
     assert not directory.holds_work
