@@ -36,6 +36,10 @@ def _to_recorded(value: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(map(mend_texts, value))
 
 
+def _to_reply(value: Message) -> Message:
+    return mend_texts(value)
+
+
 def _to_mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return dict(value or {})
 
@@ -216,7 +220,7 @@ class Call:
     """Reason code, when no token of this call may be trained: `frozen_agent`, `constrained`, `aborted`…"""
     messages: tuple[Message, ...] = field(default=(), converter=_to_recorded)
     """The messages of the request that the parent's did not have, and the tools when there is no parent."""
-    reply: Message = field(factory=dict, converter=mend_texts)
+    reply: Message = field(factory=dict, converter=_to_reply)
     tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_to_recorded)
     temperature: float = 1.0
     latency_s: float = 0.0

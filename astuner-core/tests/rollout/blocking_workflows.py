@@ -19,6 +19,17 @@ class Says(Workflow):
         )
 
 
+class Unpicklable(Workflow):
+    """Returns what no pipe takes, and what raises when it is shown."""
+
+    class Thing:
+        def __repr__(self):
+            raise RuntimeError("no text")
+
+    async def execute(self, workflow_task, tuner):
+        return WorkflowOutput(metadata={"thing": self.Thing(), "function": lambda: None}, log_metrics={"thing": self.Thing()})
+
+
 class Blocks(Workflow):
     async def execute(self, workflow_task, tuner):
         time.sleep(0.4)

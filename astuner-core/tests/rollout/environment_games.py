@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from datetime import date
 from typing import ClassVar
 
+import numpy as np
 from attrs import frozen
 
 
@@ -234,6 +236,24 @@ class Blocking(Guess):
 class OddInfo(Guess):
     async def step(self, action):
         return [], 0.0, True, {"seen": {1}, "big": "x" * 70_000 if action["content"] == "big" else ""}
+
+
+class Scientific(Guess):
+    """Gives what NumPy gives, and text as it came from a file."""
+
+    async def reset(self):
+        return [{"role": "user", "content": "Guess \ud83d", "level": np.int64(3)}]
+
+    async def step(self, action):
+        return (
+            [{"role": "user", "content": "right"}],
+            np.float32(0.5),
+            np.bool_(True),
+            {"p": np.float32(0.25), "at": date(2026, 1, 2)},
+        )
+
+    async def evaluate(self):
+        return np.array([0.75])
 
 
 class NoClose:

@@ -48,6 +48,20 @@ def test_a_thread_has_a_loop_of_its_own():
     assert play(InThread(make("Says")))[0].output.metadata["thread"] != threading.get_ident()
 
 
+@pytest.mark.parametrize("isolation", ["async", "thread", "process"])
+def test_an_output_is_made_plain_where_the_workflow_runs(isolation):
+    name = "Unpicklable"
+    executors = {
+        "async": lambda: OnLoop(make(name)),
+        "thread": lambda: InThread(make(name), 1),
+        "process": lambda: InProcess(target(name), HERE, 1),
+    }
+    (checked,) = play(executors[isolation]())
+    assert checked.output.metadata["thing"] == "<Unpicklable.Thing>"
+    assert checked.output.log_metrics == {}
+    assert len(checked.changes) == 3
+
+
 def test_blocking_workflows_in_threads_leave_the_loop_free():
     executor = InThread(make("Blocks"))
 

@@ -17,7 +17,7 @@ from astuner.builtin.engines.scripted_engine import ScriptedEngine
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.config.model import Config, Data
 from astuner.config.rollout import FailureRewards, MultiTurn, Rollout
-from astuner.errors import RunFailed, ServiceUnavailable
+from astuner.errors import FailureBudgetExceeded, RunFailed, ServiceUnavailable
 from astuner.protocols import Judge, Workflow
 from astuner.rendering import TemplateRenderer
 from astuner.rollout.host import open_rollouts
@@ -332,6 +332,27 @@ def test_too_many_failures_end_the_run_with_the_reasons_counted(playing: Playing
         playing.play()
 
 
+def test_the_end_by_failures_names_what_a_resumed_run_plays_and_judges_again(playing: Playing):
+    playing.workflow = make_failing(RuntimeError("tool broke"), attempts=9, only=1)
+    playing.options = {"failure_budget": 0.4}
+    with pytest.raises(FailureBudgetExceeded, match=r"continue with --resume") as ended:
+        playing.play()
+    assert ended.value.lost == ("train/1/t0/1", "train/1/t1/1", "train/1/t2/1")
+    assert ended.value.rejudged == tuple(f"train/1/t{task}/{repeat}" for task in range(3) for repeat in range(2))
+
+
+def test_an_episode_that_only_the_judge_failed_is_not_lost(playing: Playing):
+    class Breaks(Judge):
+        async def judge(self, group):
+            raise OSError("the API is down")
+
+    playing.judge = Breaks()
+    playing.options = {"failure_budget": 0.5}
+    with pytest.raises(FailureBudgetExceeded) as ended:
+        playing.play(repeats=1)
+    assert (ended.value.lost, len(ended.value.rejudged)) == ((), 3)
+
+
 def test_finished_episodes_are_neither_generated_nor_judged_again(playing: Playing):
     first = playing.play()
     asked, seen = len(playing.prompts), len(playing.judge.seen)
@@ -452,14 +473,20 @@ def test_the_model_may_sample_half_an_emoji_as_an_escape(playing: Playing):
         async def execute(self, workflow_task, tuner):
             client = tuner.as_raw_openai_sdk_client()
             tool = {"type": "function", "function": {"name": "show", "parameters": {"type": "object"}}}
-            reply = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "smile"}], tools=[tool])
-            (call,) = reply.choices[0].message.tool_calls
+            messages: list[Any] = [{"role": "user", "content": "smile"}]
+            first = await client.chat.completions.create(model="m", messages=messages, tools=[tool])
+            (call,) = first.choices[0].message.tool_calls
+            messages.append(first.choices[0].message.model_dump(exclude_none=True))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": "shown"})
+            await client.chat.completions.create(model="m", messages=messages, tools=[tool])
             return WorkflowOutput(reward=1.0, metadata={"final_answer": json.loads(call.function.arguments)["text"]})
 
     playing.workflow = Obeys
-    playing.says = lambda prompt, request: sampled  # type: ignore[method-assign]
+    playing.says = lambda prompt, request: "done" if "shown" in prompt else sampled  # type: ignore[method-assign]
     playing.max_tokens = 200
     before = playing.play(repeats=1)[0].episodes[0]
     (again, *_) = playing.play(repeats=1, replay=True)
     assert before.output.metadata == {"final_answer": "smile \ufffd"}
+    # What was sampled is continued id for id.
+    assert [call.parent for call in before.calls] == [None, 0]
     assert (again.episodes[0].output, again.episodes[0].calls[0].reply) == (before.output, before.calls[0].reply)

@@ -109,6 +109,19 @@ def test_state_is_changed_key_by_key(directory):
     assert {k: v for k, v in directory.state.items() if k != "written"} == {"status": "running", "step": 2}
 
 
+def test_the_reason_of_a_failure_does_not_survive_the_next_start(directory):
+    directory.write_state(status="failed", reason="No space left on device")
+    directory.write_state(step=2)
+    assert directory.state["reason"] == "No space left on device"
+    directory.write_state(status="running")
+    assert "reason" not in directory.state
+
+
+def test_a_reason_may_hold_any_text(directory):
+    directory.write_state(status="failed", reason="ValueError: smile \ud83d")
+    assert directory.state["reason"] == "ValueError: smile \ufffd"
+
+
 def test_only_episodes_and_checkpoints_are_work(directory):
     directory.write_run({})
     assert not directory.holds_work

@@ -62,7 +62,8 @@ class ForwardingStore:
         """Send a finished episode, before it is judged."""
         from astuner.runs.codec import encode_episode
 
-        self.send(Played(number=_number.get(), episode=pickle.dumps(episode), line=encode_episode(episode)))
+        line = encode_episode(episode, lambda text: self.send(Said(text=text, level="warning")))
+        self.send(Played(number=_number.get(), episode=pickle.dumps(episode), line=line))
 
     def add_verdicts(self, group: Group) -> None:
         """Note that the verdicts of this group have to be stored."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import RunFailed
+from astuner.plain_values import mend_text
 from astuner.private_files import open_private
 
 
@@ -27,7 +28,7 @@ def write_text(path: Path, text: str, *, private: bool = True) -> None:
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Replace a file's content by a JSON document."""
-    write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, mend_text(json.dumps(data, indent=2, ensure_ascii=False)) + "\n")
 
 
 def sync_directory(path: Path) -> None:

@@ -23,7 +23,7 @@ def dump_episode(episode: Episode) -> Json:
     """Return the episode as JSON values."""
     return {
         **dump_plain(episode),
-        "task": {name: getattr(episode.task, name) for name in fields_dict(Task)},
+        "task": dump_task(episode.task),
         "output": None if episode.output is None else dump_plain(episode.output),
         "calls": [_dump_call(call) for call in episode.calls],
         "samples": [_dump_sample(sample) for sample in episode.samples],
@@ -77,15 +77,15 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
 
     One whose output an earlier version has stored and this one would have refused, such as a reward of 1e308, has failed.
     """
+    output, refusal = _load_output(data["output"])
     failures = tuple(Failure(**failure) for failure in data["failures"])
-    refusal = find_refusal(data)
     if refusal is not None:
         failures += (Failure(reason="workflow_error", detail=refusal, attempt=len(failures)),)
     return Episode(
         **{
             **data,
-            "task": _load(Task, data["task"]),
-            "output": None if data["output"] is None or refusal is not None else _load_output(data["output"]),
+            "task": load_task(data["task"]),
+            "output": output,
             "calls": tuple(_load_call(call) for call in data["calls"]),
             "samples": tuple(_load_sample(sample) for sample in data["samples"]) if refusal is None else (),
             "failures": failures,
@@ -95,19 +95,14 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
     )
 
 
-def find_refusal(data: Mapping[str, Any]) -> str | None:
-    """Return why the output of a stored episode cannot be used; None if it can, or if there is none."""
-    if data["output"] is None:
-        return None
+def _load_output(data: Mapping[str, Any] | None) -> tuple[WorkflowOutput | None, str | None]:
+    """Return a stored output, and why it cannot be used."""
+    if data is None:
+        return None, None
     try:
-        _load_output(data["output"])
+        return check_output(_load(WorkflowOutput, data)).output, None
     except (TypeError, ValueError) as error:
-        return str(error)
-    return None
-
-
-def _load_output(data: Mapping[str, Any]) -> WorkflowOutput:
-    return check_output(_load(WorkflowOutput, data)).output
+        return None, str(error)
 
 
 def _load(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
@@ -119,6 +114,16 @@ def _load(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
 def dump_plain(record: Any) -> Json:
     """Return a flat attrs record as JSON values."""
     return asdict(record, recurse=False)
+
+
+def dump_task(task: Task) -> Json:
+    """Return a task as JSON values, without what a subclass of a user's adds."""
+    return {name: getattr(task, name) for name in fields_dict(Task)}
+
+
+def load_task(data: Mapping[str, Any]) -> Task:
+    """Return what `dump_task` wrote."""
+    return _load(Task, data)
 
 
 def dump_verdict(verdict: Verdict | Unjudged | None) -> Json | None:

@@ -16,7 +16,6 @@ from astuner.runs.codec import (
     dump_verdict,
     encode_episode,
     encode_record,
-    find_refusal,
     load_episode,
     load_verdict,
 )
@@ -69,11 +68,11 @@ class StoredEpisodes:
             with self.path(split).open("rb") as file:  # type: ignore[arg-type]  # an episode's id begins with its split
                 file.seek(offset)
                 record = read_line(file.readline())["episode"]
-            if find_refusal(record) is not None:
-                return None
             episode = load_episode(record)
         except (OSError, *UNREADABLE):
             # Deleted or damaged since it was indexed, or by an older version, whose lines have no checksum.
+            return None
+        if record["output"] is not None and not episode.completed:
             return None
         self.reused += 1
         return episode if verdict is None else episode.with_verdict(verdict)

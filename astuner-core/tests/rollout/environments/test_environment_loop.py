@@ -363,6 +363,13 @@ def test_infos_are_kept_as_json_and_the_huge_ones_counted(games: Any):
     assert big.log_metrics["infos_left_out"] == 1.0
 
 
+def test_numpys_scalars_and_broken_text_of_an_environment_become_plain(games: Any):
+    output = games.play("Scientific", "7").output
+    assert output.metadata["messages"][0] == {"role": "user", "content": "Guess \ufffd", "level": 3}
+    assert (output.metadata["rewards"], output.metadata["infos"]) == ([0.5], [{"p": 0.25, "at": "2026-01-02"}])
+    assert (output.reward, output.log_metrics["messages_mended"]) == (0.75, 1.0)
+
+
 def test_options_are_structured_and_given_after_the_task(games: Any):
     games.values = {"highest": 20}
     episode = games.play("WithOptions", "7")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,9 +11,18 @@ from attrs import define, field, frozen
 
 from astuner.protocols import EpisodeStore
 from astuner.runs.atomic import explain_os_errors
-from astuner.runs.codec import dump_episode, dump_plain, dump_verdict, load_episode, load_verdict
+from astuner.runs.codec import (
+    decode_record,
+    dump_episode,
+    dump_task,
+    dump_verdict,
+    encode_record,
+    load_episode,
+    load_task,
+    load_verdict,
+)
 from astuner.runs.episode_store import SPLITS, find_last_cut, read_episodes
-from astuner.schema import Episode, Group, Task
+from astuner.schema import Episode, Group
 
 
 class EarlierEpisodes(Protocol):
@@ -51,7 +59,7 @@ class Spool:
         """Write that a group is complete, which was begun at this time, in seconds since the epoch."""
         ids = [episode.id for episode in group.episodes]
         times = {"began": began, "ended": time.time()}
-        self._write("group", task=dump_plain(group.task), step=group.step, split=group.split, episodes=ids, **times)
+        self._write("group", task=dump_task(group.task), step=group.step, split=group.split, episodes=ids, **times)
 
     def say(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         """Write a message for the user."""
@@ -65,7 +73,7 @@ class Spool:
         self._file.close()
 
     def _write(self, kind: str, **content: Any) -> None:
-        line = json.dumps({"kind": kind, **content}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        line = encode_record({"kind": kind, **content}, self.say)
         with explain_os_errors(self._path):
             self._file.write(line)
 
@@ -86,7 +94,7 @@ class Lines:
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
         self._read += len(whole)
-        return [json.loads(line) for line in whole.splitlines()]
+        return [decode_record(line) for line in whole.split(b"\n")[:-1]]
 
 
 @frozen
@@ -148,7 +156,7 @@ class SpoolTail:
             case "group":
                 episodes = [self._find(identity) for identity in record["episodes"]]
                 found = tuple(episode for episode in episodes if episode is not None)
-                group = Group(task=Task(**record["task"]), step=record["step"], split=record["split"], episodes=found)
+                group = Group(task=load_task(record["task"]), step=record["step"], split=record["split"], episodes=found)
                 fresh = any(identity in self._fresh for identity in record["episodes"])
                 for identity in record["episodes"]:
                     self._open.pop(identity, None)

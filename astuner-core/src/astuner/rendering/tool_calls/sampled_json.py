@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from astuner.plain_values import mend_text, mend_texts
+
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 
@@ -30,10 +32,11 @@ def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, 
         return None
     if not isinstance(name, str) or not name:
         return None
+    name = mend_text(name)
     if isinstance(arguments, dict):
         return name, written
     # Some models write the arguments as a string that holds JSON.
-    return (name, arguments or "{}") if isinstance(arguments, str) else None
+    return (name, mend_text(arguments) or "{}") if isinstance(arguments, str) else None
 
 
 def parse_arguments(text: str) -> Any:
@@ -100,7 +103,8 @@ def _parse(text: str) -> Any:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return parsed if isinstance(parsed, dict) else text
+    # A model may write half an emoji as an escape. The text keeps it; a chat template would write what no tokenizer takes.
+    return mend_texts(parsed) if isinstance(parsed, dict) else text
 
 
 # A conversation sends the same calls with every request.
