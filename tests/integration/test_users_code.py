@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from attrs import field, frozen
 from forked_cli import Answered, ForkedCli, fork_server
+from harness import Cli
 
 from astuner.testing.project import write_tokenizer
 
@@ -255,3 +257,71 @@ def test_good_code_is_valid(code: Code, project: Path, forked: ForkedCli) -> Non
     write(code, project)
     answered = ask(forked, project, "config", "validate")
     assert (answered.code, answered.said.splitlines()[-1]) == (0, "project.yaml: valid"), answered.said
+
+
+PLAYED = """
+from astuner import Workflow, WorkflowOutput
+from tutorial.example_x.prompts import HELLO
+
+class Agent(Workflow):
+    async def execute(self, workflow_task, tuner):
+        return WorkflowOutput(reward=1.0, metadata={"final_answer": HELLO})
+"""
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["beside the package", "in the package"])
+def test_folders_without_init_are_played_whether_the_yaml_is_beside_or_in_them(inside: bool, project: Path, cli: Cli) -> None:
+    spec = "tutorial.example_x.agents->Agent"
+    write(
+        Code(name="", spec=spec, files={"tutorial/example_x/agents.py": PLAYED, "tutorial/example_x/prompts.py": "HELLO = 1"}),
+        project,
+    )
+    conf = Path("project.yaml")
+    if inside:
+        conf = Path("tutorial/example_x/project.yaml")
+        text = YAML.replace("SPEC", spec).replace("./model", "../../model").replace("tasks.jsonl", "../../tasks.jsonl")
+        (project / conf).write_text(text, encoding="utf-8")
+    done = cli("run", "--conf", str(conf), cwd=project)
+    assert done.returncode == 0, done.stderr
+
+
+METHODS = "    async def {}(self, *a): ...\n"
+ENVIRONMENT = "class World:\n    def __init__(self, task): ...\n" + "".join(map(METHODS.format, ["reset", "evaluate", "close"]))
+OTHERS = {
+    "environment": ("  environment: {environment_type: './world.py:World'}\n", "astuner.environment.environment_type"),
+    "judge": ("  task_judge: {judge_protocol: './world.py:World'}\n", "astuner.task_judge.judge_protocol"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "says"),
+    [
+        ("environment", f"{ENVIRONMENT}    def step(self, action): ...\n", ("step (world.py:6)", "`async def`")),
+        ("environment", "1 / 0\nclass World: ...\n", ("ZeroDivisionError", "world.py:1")),
+        ("judge", "class World:\n    def judge(self, group): ...\n", ("judge (world.py:2)", "`async def`")),
+        ("judge", "import sys\nsys.exit(3)\nclass World: ...\n", ("SystemExit: 3", "world.py:2")),
+        (
+            "judge",
+            "class M(type):\n    def __getattr__(cls, name): raise OSError(name)\nclass World(metaclass=M): ...\n",
+            ("OSError", "world.py:2"),
+        ),
+    ],
+)
+def test_other_code_of_the_user_is_answered_too_and_beside_the_workflow(
+    kind: str, source: str, says: tuple[str, ...], project: Path, forked: ForkedCli
+) -> None:
+    more, key = OTHERS[kind]
+    write(Code(name="", source=SYNC, files={"world.py": source}), project)
+    conf = project / "project.yaml"
+    conf.write_text(conf.read_text(encoding="utf-8") + more, encoding="utf-8")
+    answered = ask(forked, project, "config", "validate")
+    assert answered.code == 2, answered.said
+    assert has_line(answered.said, (f"project.yaml:6: {key}: ", *says)), answered.said
+    assert has_line(answered.said, (KEY, "is synchronous")), answered.said
+
+
+def test_what_the_users_code_prints_is_not_in_the_json_document(project: Path, cli: Cli) -> None:
+    write(Code(name="", source=f"print('hello')\n{ASYNC}"), project)
+    for command in (["config", "validate"], ["doctor"]):
+        done = cli(*command, "--conf", "project.yaml", "--json", cwd=project)
+        assert json.loads(done.stdout), done.stderr

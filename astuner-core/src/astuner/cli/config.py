@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,7 +37,9 @@ def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json
 
     enter_venv_of(conf, overrides, backbone)
     try:
-        notices = plan_run(conf, overrides, backbone).notices
+        # What the user's code prints must not mix with the JSON document.
+        with contextlib.redirect_stdout(sys.stderr):
+            notices = plan_run(conf, overrides, backbone).notices
     except AstunerError as error:
         if not in_json:
             raise

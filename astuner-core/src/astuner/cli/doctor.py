@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -19,7 +20,9 @@ def doctor(conf: Path | None, in_json: bool) -> int:
     from astuner.doctor.report import examine
     from astuner.doctor.table import write_table
 
-    report = examine(conf)
+    # What the user's code prints must not mix with the rows or the JSON document.
+    with contextlib.redirect_stdout(sys.stderr):
+        report = examine(conf)
     if in_json:
         print_json({"healthy": report.healthy, "rows": [row.as_dict() for row in report.rows]})
     else:

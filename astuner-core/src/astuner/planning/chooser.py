@@ -33,6 +33,10 @@ class Chooser:
         self._trainer_is_here = True
         self._imports_users_code: bool | None = None
 
+    def postpone_users_code(self) -> None:
+        """Choose only installed components, until `reach_users_code`."""
+        self._imports_users_code = False
+
     def reach_users_code(self) -> bool:
         """Let the user's code be imported if there is no problem so far; then all of it is, so that each fault is found."""
         self._imports_users_code = not self._problems

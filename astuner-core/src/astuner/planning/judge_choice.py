@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from astuner.config.rewards import JudgeChoice
+from astuner.errors import ConfigError, Problem
 from astuner.planning.key_coverage import find_changed_keys, format_idle_keys
+from astuner.plugins.async_methods import format_place, is_plain_function
 from astuner.plugins.component import Component
 from astuner.protocols.optional import Honours, MadeFromRun, find_offer
 
@@ -45,8 +47,25 @@ class NamedJudge:
 
     def choose(self, chooser: Chooser) -> Component | None:
         """Return the component; None after noting its problems."""
-        found = chooser.choose("judge", self.spec, f"astuner.{self.key}", self.values, self.section, words=(OWN_JUDGE,))
+        key = f"astuner.{self.key}"
+        found = chooser.choose("judge", self.spec, key, self.values, self.section, words=(OWN_JUDGE,))
+        if found is not None:
+            chooser.attempt(lambda: _check_async(found, key))
         return None if found is None else evolve(found, terms=self.terms)
+
+
+def _check_async(judge: Component, key: str) -> None:
+    """Raise `ConfigError` for a judge of groups that cannot be awaited; `compute_reward` may be a plain `def`."""
+    from astuner.plugins.drivers import load
+    from astuner.plugins.raised_errors import blame_component
+
+    with blame_component(judge.candidate):
+        target = load(judge.candidate)
+        methods = {name: getattr(target, name, None) for name in ("judge", "observe")} if isinstance(target, type) else {}
+        plain = [f"{name}{format_place(method)}" for name, method in methods.items() if method and is_plain_function(method)]
+    if plain:
+        message = f"{judge.candidate.blame}: {', '.join(plain)} must be awaited: write `async def`"
+        raise ConfigError([Problem(key=key, message=message)])
 
 
 def list_named_judges(judge: TaskJudge) -> list[NamedJudge]:

@@ -118,6 +118,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         chooser.check_alignment(chosen_backbone)
     detectors = choose_detectors(chooser, loaded)
     # The user's own code comes last: it is imported only if there are no other problems, and then all of it.
+    chooser.postpone_users_code()
     parts = _choose_parts(chooser, loaded, catalog)
     if chooser.reach_users_code():
         parts = _choose_parts(chooser, loaded, catalog)

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
+from astuner.plugins.source_names import MissingName, find_import_root, find_source
 from astuner.protocols import Candidate
 
 
@@ -18,6 +19,11 @@ def make_entry_point(candidate: Candidate) -> EntryPoint:
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
     place, _, attribute = candidate.target.rpartition(":")
+    if not place.endswith(".py") and isinstance(find_source(place, directory), MissingName):
+        root = find_import_root(place, directory)
+        if root is not None and str(root) not in sys.path:
+            # Last, so that nothing in a directory that was not named hides what is installed.
+            sys.path.append(str(root))
     module = import_file(Path(place), directory) if place.endswith(".py") else place
     return EntryPoint(candidate.name, f"{module}:{attribute}", "astuner.paths")
 

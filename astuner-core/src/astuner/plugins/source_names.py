@@ -40,6 +40,8 @@ def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
     else:
         importlib.invalidate_caches()
         found = find_source(place, config_dir)
+        if isinstance(found, MissingName) and (root := find_import_root(place, config_dir)) is not None:
+            found = find_source(place, root)
         if isinstance(found, MissingName):
             known = find_closest(place, (path.stem for path in config_dir.glob("*.py")))
             return MissingName(message=found.message, suggestion=known and f"{known}{arrow}{attribute}")
@@ -88,6 +90,18 @@ def find_source(module: str, config_dir: Path | None) -> Path | MissingName | No
     if found is not None and found.origin is None and path:
         return MissingName(message=f"'{module}' is a folder without __init__.py ({path[0]}), which has no names of its own")
     return Path(found.origin) if found is not None and found.origin and found.origin.endswith(".py") else None
+
+
+def find_import_root(module: str, config_dir: Path) -> Path | None:
+    """Return the directory from which `tutorial.example_x.agents` is named, for a YAML inside of the folder `tutorial`."""
+    first, *_ = parts = module.split(".")
+    for directory in config_dir.parents:
+        place = directory.joinpath(*parts)
+        if config_dir.is_relative_to(directory / first) and any(
+            file.is_file() for file in (place.with_name(f"{place.name}.py"), place / "__init__.py")
+        ):
+            return directory
+    return None
 
 
 def _find_spec(name: str, path: Sequence[str] | None, config_dir: Path | None) -> ModuleSpec | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from astuner.plugins.async_methods import format_place, is_plain_function, yields
 from astuner.protocols.optional import NamesTargets, PlaysEpisodes, find_offer
 
 FUNCTION_ARGUMENTS = {"task", "model", "auxiliary_models", "logger"}
-_AWAITABLE = ("Awaitable", "Coroutine", "Future", "Task")
 
 
 class UnfitWorkflow(Exception):
@@ -25,7 +24,7 @@ def check_class(workflow: type[Any]) -> None:
         missing = ", ".join(sorted(workflow.__abstractmethods__))
         raise UnfitWorkflow(f"is an abstract class: it does not define {missing}")
     if needed := _list_required_arguments(workflow):
-        place = _format_place(workflow.__init__)
+        place = format_place(workflow.__init__)
         raise UnfitWorkflow(
             f"is made for each episode without arguments, but its constructor{place} takes {', '.join(needed)}. "
             "Give them default values, or read them in `execute`"
@@ -78,32 +77,14 @@ def _is_list_of_texts(value: Any) -> bool:
 
 
 def _check_async(function: Any, name: str, right: str) -> None:
-    """Refuse a plain `def`; an object that is called, or a function that says it returns an awaitable, may be right."""
-    layers = list(_unwrap(function))
-    place = _format_place(layers[-1])
-    if any(inspect.isasyncgenfunction(layer) or inspect.isgeneratorfunction(layer) for layer in layers):
-        raise UnfitWorkflow(f"is not played: {name}{place} yields. It must return a WorkflowOutput: write `{right}`")
-    if any(inspect.iscoroutinefunction(layer) for layer in layers):
-        return
-    plain = inspect.isfunction(layers[-1]) or inspect.ismethod(layers[-1])
-    returned = str(getattr(layers[-1], "__annotations__", {}).get("return", ""))
-    if plain and not any(word in returned for word in _AWAITABLE):
-        raise UnfitWorkflow(f"is synchronous: {name}{place} is a plain `def`, and episodes are awaited. Write `{right}`")
-
-
-def _unwrap(function: Any) -> Iterator[Any]:
-    """Yield a function and those that decorators with `functools.wraps` put around."""
-    for _ in range(100):
-        yield function
-        inner = getattr(function, "__wrapped__", None)
-        if inner is None:
-            return
-        function = inner
-
-
-def _format_place(function: Any) -> str:
-    code = getattr(function, "__code__", None)
-    return "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    if yields(function):
+        raise UnfitWorkflow(
+            f"is not played: {name}{format_place(function)} yields. It must return a WorkflowOutput: write `{right}`"
+        )
+    if is_plain_function(function):
+        raise UnfitWorkflow(
+            f"is synchronous: {name}{format_place(function)} is a plain `def`, and episodes are awaited. Write `{right}`"
+        )
 
 
 def _list_required_arguments(workflow: type[Any]) -> list[str]:

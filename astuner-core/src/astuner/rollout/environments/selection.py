@@ -11,6 +11,7 @@ from attrs import field, frozen
 from astuner.config.env_variables import NO_ENVIRONMENT, ActionPreference
 from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, DataError, PluginError, Problem
+from astuner.plugins.async_methods import format_place, is_plain_function
 from astuner.protocols import Reader
 from astuner.schema import Split, Task
 
@@ -134,4 +135,9 @@ def check_shape(candidate: Candidate, target: Any, key: str = KEY) -> None:
     lacking = [name for name in METHODS if not callable(getattr(target, name, None))]
     if lacking:
         message = f"{candidate.blame} has no {', '.join(lacking)}; an environment has reset, step, evaluate and close, all async"
+        raise ConfigError([Problem(key=key, message=message)])
+    plain = [(name, method) for name in METHODS if is_plain_function(method := getattr(target, name))]
+    if plain:
+        named = ", ".join(f"{name}{format_place(method)}" for name, method in plain)
+        message = f"{candidate.blame}: {named} must be awaited: write `async def`"
         raise ConfigError([Problem(key=key, message=message)])
