@@ -197,7 +197,7 @@ def test_a_damaged_row_of_metrics_is_named_unless_it_is_dropped_anyway(tmp_path,
     path = tmp_path / "metrics.jsonl"
     write_rows(path, row(1), bad, row(2), row(3))
     logger = JsonlLogger(path)
-    with pytest.raises(RunFailed, match=r"metrics\.jsonl:2: damaged.*remove the line to resume"):
+    with pytest.raises(RunFailed, match=r"metrics\.jsonl:2: not a row of metrics.*remove the line to resume"):
         logger.truncate_after(2)
     write_rows(path, row(1), row(2), row(3), bad)
     logger = JsonlLogger(path)

@@ -62,8 +62,9 @@ class JsonlLogger:
                 # Rows come in the order of their steps.
                 if later:
                     continue
+                text = line[:80].decode(errors="replace")
                 raise RunFailed(
-                    f"{self._path}:{number}: damaged, not a row of metrics: {line[:80]!r}; remove the line to resume"
+                    f"{self._path}:{number}: not a row of metrics: {text!r}; it is damaged, remove the line to resume"
                 ) from error
             later |= not is_kept
             if is_kept:
