@@ -39,7 +39,7 @@ def read_adapters(directory: Path) -> Adapters | None:
     try:
         found: Any = json.loads(file.read_text(encoding="utf-8"))
         base, rank = found["base_model_name_or_path"], found["r"]
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise _refuse(file, repr(error)) from error
     if not isinstance(base, str) or not base or not isinstance(rank, int):
         raise _refuse(file, f"base_model_name_or_path is {base!r} and r is {rank!r}")
