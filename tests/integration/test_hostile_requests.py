@@ -180,7 +180,7 @@ def check(kind: str, seen: Counter[int], log: str) -> None:
     print(f"{kind}: {dict(sorted(seen.items()))}")
     assert seen[200] > 0
     assert sum(seen[status] for status in range(400, 500)) > REQUESTS / 10
-    assert "Traceback" not in log
+    assert "Traceback" not in log, log[-4000:]
     assert len(log) < 4000, log[:4000]
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -80,6 +81,27 @@ def test_an_environment_that_raises_is_answered_500_in_one_line_and_goes_on(odd,
     assert "Traceback" not in answer.text
     assert "ValueError: the world broke" in odd.said
     assert step(odd, instance_id, "on").json()["data"]["info"] == {"said": "on"}
+
+
+def test_half_a_character_of_an_environment_is_mended(odd, instance_id):
+    answer = step(odd, instance_id, "half").json()["data"]
+    assert answer["state"] == [{"role": "user", "content": "a \ufffd b \U0001f600"}]
+    assert answer["info"] == {"\ufffd": "\ufffd"}
+    failed = step(odd, instance_id, "raise half")
+    assert (failed.status_code, "the world broke at \ufffd" in failed.json()["detail"]) == (500, True)
+
+
+@pytest.mark.parametrize(
+    "raw", [b'{"task_id": "\\ud800"}', b'{"messages": {"content": ["a\\udfff"]}}', b'{"params": {"\\ud83d": 1}}']
+)
+def test_half_a_character_of_a_client_is_refused(odd, raw):
+    answer = httpx.post(f"{odd.url}/create", content=raw, headers=odd.headers)
+    assert (answer.status_code, "half a surrogate pair" in answer.json()["detail"]) == (422, True)
+
+
+def test_a_foreign_name_is_refused(odd):
+    answer = httpx.post(f"{odd.url}/create", json={"task_id": "a"}, headers={**odd.headers, "host": "evil.example"})
+    assert answer.status_code == 403
 
 
 @pytest.mark.parametrize("content", ["nan", "odd info"])

@@ -121,6 +121,8 @@ def _check_token(request: Request, token: str | None) -> None:
 
 async def _read_body(request: Request, limit: int, timeout_s: float) -> bytes:
     """Read the body, and stop as soon as it is too large, or takes too long."""
+    from starlette.requests import ClientDisconnect
+
     made = bytearray()
     try:
         async with asyncio.timeout(timeout_s):
@@ -130,6 +132,8 @@ async def _read_body(request: Request, limit: int, timeout_s: float) -> bytes:
                     raise BadRequest(413, f"the body is larger than {limit} bytes")
     except TimeoutError as error:
         raise BadRequest(408, f"the body was not here after {timeout_s:g} s") from error
+    except ClientDisconnect as error:
+        raise BadRequest(400, "the client left before its request was complete") from error
     return bytes(made)
 
 

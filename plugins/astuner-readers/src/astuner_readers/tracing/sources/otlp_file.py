@@ -60,7 +60,7 @@ class OtlpFile:
             whole = file.read(LONGEST_LINE + 1)
             json.loads(whole)
             return len(whole) <= LONGEST_LINE
-        except (ValueError, *_CUT):
+        except (ValueError, RecursionError, *_CUT):
             return False
         finally:
             file.seek(0)
