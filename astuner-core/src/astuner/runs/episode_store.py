@@ -10,6 +10,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from astuner.errors import RunFailed
 from astuner.runs.atomic import explain_os_errors
 from astuner.runs.codec import dump_verdict, encode_episode, encode_record, load_episode, load_verdict
 from astuner.schema import Episode, Group, Split, Unjudged, Verdict
@@ -139,6 +140,11 @@ class EpisodeFiles(StoredEpisodes):
         for split, file in self._files.items():
             with explain_os_errors(self.path(split)):
                 os.fsync(file.fileno())
+            if not os.fstat(file.fileno()).st_nlink:
+                raise RunFailed(
+                    f"{self.path(split)}: it was deleted while the run wrote to it, and with it the episodes of the run. Checkpoints "
+                    "that are still there can be continued from with --resume"
+                )
 
     def close(self) -> None:
         """Close the files."""

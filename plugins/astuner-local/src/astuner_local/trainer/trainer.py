@@ -61,6 +61,7 @@ class Trainer:
             self.parameters.values(), lr=options.lr, betas=options.betas, weight_decay=options.weight_decay, fused=True
         )
 
+    @torch.enable_grad()
     def update(self, rows: Sequence[TrainRow], step: int) -> dict[str, float]:
         """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
 
