@@ -142,8 +142,8 @@ class EpisodeFiles(StoredEpisodes):
                 os.fsync(file.fileno())
             if not os.fstat(file.fileno()).st_nlink:
                 raise RunFailed(
-                    f"{self.path(split)}: it was deleted while the run wrote to it, and with it the episodes of the run. Checkpoints "
-                    "that are still there can be continued from with --resume"
+                    f"{self.path(split)}: it was deleted while the run wrote to it, and with it the episodes of the run. "
+                    "Checkpoints that are still there can be continued from with --resume"
                 )
 
     def close(self) -> None:
