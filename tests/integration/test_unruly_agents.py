@@ -13,7 +13,7 @@ import pytest
 from harness import environment
 from python_server import ForkedPython, PythonServer
 
-from astuner.runs.episode_store import read_episodes
+from astuner.runs.episode_store import SPLITS, read_episodes
 
 SETTINGS = (
     "--backbone=debug",
@@ -56,6 +56,17 @@ def wait_for(project: Path, process: ForkedPython, text: str) -> None:
         time.sleep(0.05)
 
 
+def episodes(project: Path) -> list[Path]:
+    return list((project / "launcher_record/calculator.debug/episodes").glob("*.jsonl"))
+
+
+def wait_for_episodes(project: Path, process: ForkedPython, count: int) -> None:
+    until = time.monotonic() + ENDS_S
+    while sum(path.read_bytes().count(b"\n") for path in episodes(project)) < count and process.poll() is None:
+        assert time.monotonic() < until, said(project)
+        time.sleep(0.05)
+
+
 def sleeping() -> list[list[str]]:
     found = (process.info["cmdline"] for process in psutil.process_iter(["cmdline"]))
     return [command for command in found if command in (["sleep", "1597"], ["sleep", "1598"])]
@@ -82,19 +93,22 @@ def test_a_run_ends_well_and_says_what_its_agent_did(start: Start, project: Path
 @pytest.mark.parametrize("isolation", ["async", "thread", "process"])
 def test_a_signal_ends_a_run_whose_agent_swallows_its_cancellation(start: Start, project: Path, isolation: str) -> None:
     process = start("swallows", f"--set=rollout.isolation={isolation}")
-    wait_for(project, process, "repeat 3")
+    wait_for_episodes(project, process, 3)
     process.send_signal(signal.SIGTERM)
     assert process.wait(ENDS_S) == 130, said(project)
     assert state(project) == "interrupted"
     # What was finished is kept, and the episode that was abandoned is played when the run goes on.
-    kept = {episode.repeat for episode in read_episodes(project / "launcher_record/calculator.debug/episodes", "train")}
-    assert 0 not in kept
+    store = project / "launcher_record/calculator.debug/episodes"
+    assert {episode.repeat for split in SPLITS for episode in read_episodes(store, split)} == {1, 2, 3}
 
 
 @pytest.mark.parametrize("isolation", ["async", "thread"])
 def test_one_signal_ends_a_run_whose_agent_blocks(start: Start, project: Path, isolation: str) -> None:
     process = start("blocks", f"--set=rollout.isolation={isolation}", "--set=debug.debug_max_parallel=4")
-    wait_for(project, process, "blocked all episodes" if isolation == "async" else "repeat 3")
+    if isolation == "async":
+        wait_for(project, process, "blocked all episodes")
+    else:
+        wait_for_episodes(project, process, 3)
     process.send_signal(signal.SIGTERM)
     assert process.wait(ENDS_S) == 130, said(project)
     assert state(project) == "interrupted"
