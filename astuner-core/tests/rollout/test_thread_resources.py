@@ -1,4 +1,4 @@
-"""What an episode in its own thread opens is closed with it: descriptors, event loops and threads."""
+"""What an episode in its own thread opens is closed with it: descriptors and event loops do not grow in number."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ def play(stage: Callable[..., Any]) -> Play:
         ("AwaitsCancelled", "CancelledError: what it awaits was cancelled, and not by the run (unruly_workflows.py:"),
         ("CancelsItself", "CancelledError: what it awaits was cancelled, and not by the run (unruly_workflows.py:"),
         ("CancelsAll", "CancelledError: what it awaits was cancelled, and not by the run (unruly_workflows.py:"),
+        ("CancelsAllAndReturns", "CancelledError: what it awaits was cancelled, and not by the run"),
         ("ParsesArguments", "SystemExit: 2 (unruly_workflows.py:"),
         ("ExitsInATask", "SystemExit: 3 (unruly_workflows.py:"),
         ("Interrupts", "KeyboardInterrupt (unruly_workflows.py:"),

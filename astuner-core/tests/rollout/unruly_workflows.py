@@ -82,6 +82,12 @@ class CancelsAll(Unruly):
         await asyncio.sleep(0)
 
 
+class CancelsAllAndReturns(Unruly):
+    async def misbehave(self) -> None:
+        for task in asyncio.all_tasks():
+            task.cancel()
+
+
 class StopsTheLoop(Unruly):
     async def misbehave(self) -> None:
         asyncio.get_running_loop().stop()

@@ -55,6 +55,17 @@ async def capture(begin: Callable[[], Awaitable[T]]) -> Outcome[T]:
         return Outcome(error=error)
 
 
+def read_outcome(task: asyncio.Task[Outcome[T]]) -> Outcome[T]:
+    """Return the outcome of a task of `capture` that is done."""
+    if task.cancelled():
+        # The code has cancelled its own task, and awaited nothing afterwards.
+        return Outcome(error=asyncio.CancelledError())
+    if isinstance(task.exception(), UserInterrupt):
+        # It has left the loop already, and would leave it again.
+        return Outcome(error=UserQuit())
+    return task.result() or Outcome(error=asyncio.CancelledError())
+
+
 async def run_contained(begin: Callable[[], Awaitable[T]], code: UserCode, *, timeout_s: float | None = None) -> T:
     """Return what users' code does; whatever it raises is an `Exception`.
 
@@ -71,10 +82,7 @@ async def run_contained(begin: Callable[[], Awaitable[T]], code: UserCode, *, ti
         await _end(task, code)
         raise
     if task.done():
-        if isinstance(task.exception(), UserInterrupt):
-            # It has left the loop already, and would leave it again.
-            raise asyncio.CancelledError
-        return task.result().unwrap()
+        return read_outcome(task).unwrap()
     line = code.find_line()
     await _end(task, code)
     raise CallTimeout(line)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from astuner.containment.contained_call import Outcome, capture
+from astuner.containment.contained_call import Outcome, capture, read_outcome
 from astuner.containment.guarded_loop import OwnedTask, end_tasks_of_code, guard_tasks
 from astuner.containment.user_code import UserCode, make_context_of_run
 
@@ -31,7 +31,7 @@ def run_in_separate_loop(
         task: OwnedTask[Outcome[T]] = OwnedTask(code.work, code=code, loop=asyncio.get_running_loop(), context=context)
         started(asyncio.get_running_loop(), task)
         await asyncio.wait({task})
-        deliver(task.result() or Outcome(error=asyncio.CancelledError()))
+        deliver(read_outcome(task))
         delivered = True
         await end_tasks_of_code()
 

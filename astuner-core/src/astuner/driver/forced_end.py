@@ -35,7 +35,7 @@ def end_by_force(directory: RunDirectory, store: EpisodeStore, close_loggers: Ca
     for act in (store.sync, lambda: directory.write_state(status="interrupted"), end_processes_of_rollouts):
         with suppress(Exception):
             act()
-    closing = threading.Thread(target=close_loggers, name="astuner-loggers", daemon=True)
+    closing = threading.Thread(target=close_loggers, name="astuner-closing", daemon=True)
     closing.start()
     closing.join(CLOSED_WITHIN_S)
     for stream in (sys.stdout, sys.stderr):

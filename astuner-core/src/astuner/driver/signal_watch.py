@@ -13,7 +13,7 @@ from attrs import define, field
 
 HANDLED_WITHIN_S = 5.0
 """For the main thread to handle the first signal; it cannot inside a long call of native code."""
-ENDED_WITHIN_S = 15.0
+ENDED_WITHIN_S = 10.0
 """For the process to end after the second signal."""
 ENDING = (signal.SIGINT, signal.SIGTERM)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import define, evolve, field
 
 from astuner.clients.llm_budget import share_budgets
+from astuner.containment.endings import is_requested, make_exception
 from astuner.errors import describe_error
 from astuner.players.messages import (
     CallFailed,
@@ -136,8 +137,11 @@ class Player:
     async def _open(self, setup: Setup) -> None:
         try:
             await self._build(setup)
-        except Exception as error:  # noqa: BLE001 - reported by the driver, which ends the run
-            self.send(CannotStart(error=PortableError.of(error)))
+        except BaseException as error:
+            if is_requested(error):
+                raise
+            # Reported by the driver, which ends the run.
+            self.send(CannotStart(error=PortableError.of(make_exception(error))))
         else:
             self.send(Ready())
 

@@ -217,7 +217,7 @@ class _Worker:
         failure = self._pipe.recv()
         if failure is not None:
             self.answers = False
-            raise WorkflowCrashed(f"{self._target} cannot be imported in a process of its own: {failure}")
+            raise WorkflowCrashed(f"{self._target} cannot be imported in a worker process: {failure}")
         self._is_ready = True
 
 

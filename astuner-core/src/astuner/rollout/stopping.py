@@ -39,7 +39,7 @@ def cancel_on_stop(control: Control, loop: asyncio.AbstractEventLoop, cancel: Ca
 
 def _watch_blocking(control: Control, loop: asyncio.AbstractEventLoop) -> None:
     """Interrupt the main thread whenever users' code has blocked its loop for too long, until the loop is closed."""
-    main = threading.main_thread().ident or 0
+    main, named = threading.main_thread().ident or 0, set[str | None]()
     while not loop.is_closed():
         turned = threading.Event()
         try:
@@ -53,11 +53,14 @@ def _watch_blocking(control: Control, loop: asyncio.AbstractEventLoop) -> None:
         task = asyncio.current_task(loop)
         line = find_line_of_thread(main)
         if line is not None or (isinstance(task, OwnedTask) and task.code is not None):
-            control.notify(
-                f"the stop cannot take effect, since users' code blocks the event loop{f' at {line}' if line else ''}: it is "
-                "interrupted. Code that blocks needs rollout.isolation: thread or process"
-            )
-            signal.pthread_kill(main, signal.SIGINT)
+            if line not in named:
+                named.add(line)
+                control.notify(
+                    f"the stop cannot take effect, since users' code blocks the event loop{f' at {line}' if line else ''}: it is "
+                    "interrupted. Code that blocks needs rollout.isolation: thread or process"
+                )
+            # Shells start background processes with SIGINT ignored.
+            signal.pthread_kill(main, signal.SIGTERM)
 
 
 async def wait_until_stopped(playing: asyncio.Task[Played], control: Control) -> Played | None:

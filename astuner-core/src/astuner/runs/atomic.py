@@ -48,8 +48,8 @@ def explain_os_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not path.parent.exists():
             raise RunFailed(
-                f"{path}: its directory was deleted during the run, and what the run had stored there is gone with it. Put it "
-                "back from a copy and start the same command with --resume, or start again"
+                f"{path}: its directory is gone, and with it what was stored there. Something has deleted or moved it while "
+                "the run used it. If it was moved, put it back and start the same command with --resume; if not, start again"
             ) from error
         raise RunFailed(
             f"{path}: {error.strerror or error}. Nothing that was complete is lost: fix the cause (free space, permissions) "

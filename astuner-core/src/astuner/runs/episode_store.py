@@ -10,6 +10,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from astuner.private_files import open_private
 from astuner.runs.atomic import explain_os_errors, sync_directory
 from astuner.runs.codec import (
     Report,
@@ -143,7 +144,7 @@ class EpisodeFiles(StoredEpisodes):
                 self._repair(split)
             super().__init__(directory, replay_after=replay_after, report=report)
             self._earlier = set(self._offsets)
-            self._files: dict[Split, FileIO] = {split: self.path(split).open("ab", buffering=0) for split in SPLITS}
+            self._files: dict[Split, FileIO] = {split: open_private(self.path(split), "ab", buffering=0) for split in SPLITS}
             for folder in (directory, directory.parent):
                 sync_directory(folder)
 
@@ -189,9 +190,11 @@ class EpisodeFiles(StoredEpisodes):
 
     def sync(self) -> None:
         """Make everything written so far survive a crash of the machine."""
-        for split, file in self._files.items():
+        for split in SPLITS:
             with explain_os_errors(self.path(split)):
-                os.fsync(file.fileno())
+                if not self.path(split).exists():
+                    self._begin_again(split)
+                os.fsync(self._files[split].fileno())
 
     def close(self) -> None:
         """Close the files."""
@@ -214,7 +217,7 @@ class EpisodeFiles(StoredEpisodes):
         """Make a new file for one that was deleted while the run wrote to it."""
         self._directory.mkdir(exist_ok=True)
         self._files[split].close()
-        self._files[split] = self.path(split).open("ab", buffering=0)
+        self._files[split] = open_private(self.path(split), "ab", buffering=0)
         lost = [identity for identity in self._offsets if identity.startswith(f"{split}/")]
         for identity in lost:
             del self._offsets[identity]

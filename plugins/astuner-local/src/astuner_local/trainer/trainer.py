@@ -66,6 +66,7 @@ class Trainer:
         self._reward_kl: float | None = None
         self._optimizer = _make_optimizer(self.parameters.values(), options)
 
+    @torch.enable_grad()
     def update(self, rows: Sequence[TrainRow], step: int) -> dict[str, float]:
         """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
 
