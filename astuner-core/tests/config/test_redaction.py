@@ -280,3 +280,8 @@ def test_in_a_command_an_ordinary_word_may_be_a_secret(command: str, kept: str) 
 
 def test_a_password_is_removed_where_what_follows_is_not_an_address() -> None:
     assert redact_values("redis://:hunter2@h, and more") == f"redis://{REDACTED}@h, and more"
+
+
+def test_what_aliases_repeat_is_looked_at_once() -> None:
+    levels = "".join(f"l{number}: &l{number} [{', '.join([f'*l{number - 1}'] * 9)}]\n" for number in range(1, 30))
+    assert redact_text(f"l0: &l0 {{token: {SECRET}}}\n{levels}").startswith(f"l0: &l0 {{token: {REDACTED}}}\n")

@@ -78,6 +78,10 @@ def _find_secret_spans(text: str) -> tuple[set[tuple[int, int]], set[tuple[int, 
     spans: set[tuple[int, int]] = set()
 
     def walk(node: Any, secret: bool, command: bool = False) -> None:
+        # Aliases are one node in many places.
+        if (visit := (id(node), secret, command)) in visited:
+            return
+        visited.add(visit)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 walk(value, secret or is_secret(str(key.value)), is_command(str(key.value)))
@@ -92,6 +96,7 @@ def _find_secret_spans(text: str) -> tuple[set[tuple[int, int]], set[tuple[int, 
                 commands.add(place)
 
     commands: set[tuple[int, int]] = set()
+    visited: set[tuple[int, bool, bool]] = set()
     for document in yaml.compose_all(text, yaml.SafeLoader):
         walk(document, secret=False)
     return spans, commands

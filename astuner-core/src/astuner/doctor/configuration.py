@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from astuner.config.loading import LoadedConfig, examine_config
+from astuner.config.places import sort_problems
 from astuner.doctor.backbones import backbone_rows, find_common_problems, try_backbones
 from astuner.doctor.model import model_rows
 from astuner.doctor.packages import extension_rows
@@ -34,7 +35,8 @@ def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
     config = loaded.config
     catalog = Catalog.discover(disabled=config.plugins.disabled)
     trials = try_backbones(conf, catalog, config.backbone)
-    problems = find_common_problems(trials)
+    # What is wrong with the backbone that the file names may be right with another.
+    problems = tuple(sort_problems(dict.fromkeys((*loaded.problems, *find_common_problems(trials)))))
     yield from _problem_rows(problems)
     if not problems:
         yield Row(area="configuration", what=conf.name, detail="valid")
