@@ -194,7 +194,7 @@ SINGLE: list[Any] = [
     np.void(b"abc"),
     _make_circle(),
     _nest(100_000),
-    _double(18),
+    _double(12),
     {"x" * 100: _nest(101)},
 ]
 """Each is also met inside of the containers below."""

@@ -6,7 +6,7 @@ import httpx
 import openai
 import pytest
 
-from astuner.config.rollout import FailureRewards
+from astuner.config.rollout import FailureRewards, Rollout
 from astuner.errors import ServiceUnavailable
 from astuner.rollout.episode_failures import OWN, SURROUNDINGS, classify_error, find_surroundings_failure, make_failure_verdict
 
@@ -82,6 +82,9 @@ def test_the_verdict_on_a_failure_says_which_key_gave_it() -> None:
     assert "rollout.failure_rewards.workflow_error" in (verdict.rationale or "")
 
 
-def test_a_reward_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'timeout' must be a finite number between -1e.12 and 1e.12"):
-        FailureRewards(timeout=float("nan"))
+@pytest.mark.parametrize("reward", [float("nan"), 1e308])
+def test_a_reward_whose_advantage_is_not_finite_is_refused(reward: float) -> None:
+    with pytest.raises(ValueError, match=r"'timeout' must be a finite number between -1e\+12 and 1e\+12"):
+        FailureRewards(timeout=reward)
+    with pytest.raises(ValueError, match="'agent_madness_reward' must be a finite number"):
+        Rollout(agent_madness_reward=reward)

@@ -32,7 +32,7 @@ class ChangeCounts:
 
     def add(self, changes: Iterable[Change]) -> None:
         """Count the changes of one episode."""
-        self._counts.update(set(changes))
+        self._counts.update(dict.fromkeys(changes).keys())
 
     def take_notices(self) -> Iterator[str]:
         """Yield a notice for each change that has none yet."""

@@ -46,7 +46,7 @@ def check_task(task: object, split: Split) -> tuple[Task, bool]:
         raise DataError(f"the reader yielded {show_value(task)} ({split}); it must yield instances of astuner.Task")
     names = {name: getattr(task, name) for name in ("main_query", "task_id", "env_type")}
     checked: dict[str, Any] = {name: "" if value is None else read_text(value) for name, value in names.items()}
-    mended = any(isinstance(value, str) and value != checked[name] for name, value in names.items())
+    mended = any(type(value) is str and value != checked[name] for name, value in names.items())
     place = f"task '{checked['task_id']}' ({split})"
     for name, verb in (("init_messages", "hold"), ("metadata", "holds")):
         plain = make_plain(getattr(task, name))
