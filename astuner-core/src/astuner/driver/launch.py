@@ -341,7 +341,8 @@ class _Run:
             # Modules that were imported since the start; of the others, the code as it ran counts.
             sources["code"] = {**collect_code(self._plan), **sources.get("code", {})}
             self._directory.amend_run(made=made, sources=sources)
-        except AstunerError as full:
+        except (AstunerError, OSError) as full:
+            # An agent may have removed the working directory.
             print(f"warning: {full}", file=sys.stderr)
 
     def _write_failure(self, error: BaseException) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from astuner.config.adapters import MANIFEST
+from astuner.errors import UsageError
 
 WHOLE = 64 << 20
 """Larger files are not read whole: 64 blocks, evenly spaced, the first and the last one among them, and the size."""
@@ -15,17 +16,25 @@ _BLOCKS, _BLOCK = 64, 1 << 20
 
 
 def fingerprint_file(path: Path) -> str:
-    """Return `SIZE:DIGEST` of a file; any training changes every block of weights, so a part of a large file identifies it."""
+    """Return `SIZE:DIGEST` of a file; any training changes every block of weights, so a part of a large file identifies it.
+
+    Raises `UsageError` for a file that cannot be read.
+    """
     digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size <= WHOLE:
-            while chunk := file.read(_BLOCK):
-                digest.update(chunk)
-        else:
-            for number in range(_BLOCKS):
-                file.seek((size - _BLOCK) * number // (_BLOCKS - 1))
-                digest.update(file.read(_BLOCK))
+    try:
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size <= WHOLE:
+                while chunk := file.read(_BLOCK):
+                    digest.update(chunk)
+            else:
+                for number in range(_BLOCKS):
+                    file.seek((size - _BLOCK) * number // (_BLOCKS - 1))
+                    digest.update(file.read(_BLOCK))
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be read, so a resume could not notice a change of it: {error.strerror or error}"
+        ) from error
     return f"{size}:{digest.hexdigest()[:32]}"
 
 
