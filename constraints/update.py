@@ -31,6 +31,7 @@ WANTED = [
     "langchain",
     "langchain-openai",
     "langgraph",
+    "libfaketime",
     "openai-agents",
     "opentelemetry-exporter-otlp-proto-http",
     "opentelemetry-sdk",

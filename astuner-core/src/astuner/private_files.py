@@ -6,6 +6,7 @@ A directory is closed first, so that its files are out of reach at every moment,
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -20,3 +21,34 @@ def open_private(path: Path, mode: str, *, buffering: int = -1, errors: str | No
     """Open a file for writing, readable by its user alone if it is made here; text is UTF-8."""
     encoding = None if "b" in mode else "utf-8"
     return open(path, mode, buffering, encoding, errors, opener=lambda name, flags: os.open(name, flags, FILE_MODE))
+
+
+def make_private_directory(path: Path) -> None:
+    """Make a directory, and those above it, accessible to its user alone; an existing one is left as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+
+
+def make_private(directory: Path) -> None:
+    """Take the access of others to a directory, and to all that it holds.
+
+    Links are not followed, and a file that has another name elsewhere is left alone, as is what belongs to somebody else. So is
+    a directory in which the user works: only what a run writes there should be in it.
+    """
+    if any((directory / name).exists() for name in _PROJECT):
+        return
+    _close_to_others(directory)
+    for above, directories, files in os.walk(directory):
+        for name in (*directories, *files):
+            _close_to_others(Path(above, name))
+
+
+def _close_to_others(path: Path) -> None:
+    try:
+        found = path.lstat()
+        regular = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if (regular or stat.S_ISDIR(found.st_mode)) and found.st_mode & 0o077:
+            path.chmod(stat.S_IMODE(found.st_mode) & DIRECTORY_MODE)
+    except OSError:
+        # It went away, or is not ours: closing the directory above it is enough.
+        return
