@@ -58,6 +58,7 @@ def test_a_store_that_is_deleted_is_noticed(supervisor: Supervisor) -> None:
 def faketime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file whose content shifts the clocks of the processes that are started from now on."""
     import libfaketime
+
     shift = tmp_path / "faketime"
     shift.write_text("+0\n")
     monkeypatch.setenv("LD_PRELOAD", os.fspath(Path(libfaketime.__file__).parent / "vendor/libfaketime/src/libfaketime.so.1"))
