@@ -82,7 +82,7 @@ def test_a_run_that_cannot_be_written_at_its_start_has_not_started(tmp_path):
 
 def test_a_run_directory_that_was_deleted_is_not_said_to_have_lost_nothing(directory):
     shutil.rmtree(directory.path)
-    with pytest.raises(RunFailed, match="deleted during the run, and what the run had stored there is gone") as caught:
+    with pytest.raises(RunFailed, match="its directory is gone, and with it what was stored there") as caught:
         directory.write_state(step=4)
     assert "Nothing that was complete is lost" not in str(caught.value)
 
@@ -178,7 +178,7 @@ def test_deleting_the_episodes_of_a_run_is_noticed_and_later_ones_are_stored(tmp
 def test_episodes_of_a_deleted_run_directory_are_not_written_to_a_new_one(tmp_path):
     store = EpisodeFiles(tmp_path / "run" / "episodes")
     shutil.rmtree(tmp_path / "run")
-    with pytest.raises(RunFailed, match="deleted during the run"):
+    with pytest.raises(RunFailed, match="its directory is gone"):
         store.add_episode(episode())
     assert not (tmp_path / "run").exists()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
+from astuner.driver.exhaustion import explain_exhaustion
 from astuner.driver.missing_signal import explain_missing_signal
 from astuner.driver.replayed_steps import ReplayedSteps, forget_lost_episodes
 from astuner.driver.reporting import Loggers
@@ -85,7 +86,7 @@ def drive(
     """Consume a backbone's events to their end."""
     trainer = run_info.config.trainer_common
     # Even after an error here, the backbone's `finally` blocks run before anything else is closed.
-    with forget_lost_episodes(replayed.store), closing(events):
+    with explain_exhaustion(), forget_lost_episodes(replayed.store), closing(events):
         for event in events:
             match event:
                 case StepReport():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import UsageError
+from astuner.plain_values import mend_texts
 from astuner.runs.atomic import write_json
 
 CHECKSUM = "checksum"
@@ -17,7 +18,8 @@ CHECKSUM = "checksum"
 
 def write_record(path: Path, data: Mapping[str, Any]) -> None:
     """Replace a record, with its checksum."""
-    content = {key: value for key, value in data.items() if key != CHECKSUM}
+    # Text that is not valid Unicode is mended when it is written, and the checksum is that of what is there.
+    content = mend_texts({key: value for key, value in data.items() if key != CHECKSUM})
     write_json(path, {**content, CHECKSUM: _compute_checksum(content)})
 
 
@@ -53,11 +55,13 @@ def read_config_record(path: Path) -> dict[str, Any] | None:
     """Return `config.yaml` of a run; None if there is no file."""
     import yaml
 
+    from astuner.config.yaml_bounds import load_plain_yaml
+
     if not path.exists():
         return None
     remedy = "Put it back from a copy, or delete it to continue: then no key is compared with that of the last start"
     try:
-        document: Any = yaml.safe_load(_read_text(path))
+        document: Any = load_plain_yaml(_read_text(path))
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: damaged: byte {error.start} is not valid UTF-8. {remedy}") from error
     except yaml.YAMLError as error:

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from astuner.driver.exhaustion import explain_exhaustion
+from astuner.errors import RunFailed, UsageError
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch calls that of a GPU."""
+
+
+@pytest.mark.parametrize(
+    ("error", "missing"),
+    [
+        (MemoryError(), "memory"),
+        (OutOfMemoryError("CUDA: tried to allocate 2 GiB"), "memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 188928 bytes"), "memory"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory"),
+        (RuntimeError("can't start new thread"), "threads"),
+        (OSError(errno.EMFILE, "Too many open files"), "file descriptors"),
+    ],
+)
+def test_what_the_machine_has_no_more_of_is_named_with_the_way_on(error: Exception, missing: str) -> None:
+    with pytest.raises(RunFailed, match=f"has no more {missing} for this run.*--resume"), explain_exhaustion():
+        raise error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("odd"), OSError(errno.EIO, "I/O error"), UsageError("memory"), KeyError("x")])
+def test_any_other_error_passes(error: Exception) -> None:
+    with pytest.raises(type(error)) as found, explain_exhaustion():
+        raise error
+    assert found.value is error
