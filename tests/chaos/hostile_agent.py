@@ -26,6 +26,7 @@ from agent import CalculatorAgent
 from astuner import Tuner, WorkflowOutput, WorkflowTask
 
 Deed = Callable[[], Any]
+HOSTILE = os.environ["HOSTILE"]
 DEEDS: dict[str, Deed] = {}
 """What happens instead of an answer; a result that is awaitable is awaited, an output is returned."""
 
@@ -240,13 +241,15 @@ def ends_the_process() -> None:
 
 @deed
 def closes_stdout() -> WorkflowOutput:
-    os.close(1)
+    with contextlib.suppress(OSError):  # the second does it again
+        os.close(1)
     return answer()
 
 
 @deed
 def closes_stderr() -> WorkflowOutput:
-    os.close(2)
+    with contextlib.suppress(OSError):
+        os.close(2)
     return answer()
 
 
@@ -300,5 +303,5 @@ class HostileAgent(CalculatorAgent):
         output = await super().execute(workflow_task, tuner)
         if workflow_task.repeat != 0:
             return output
-        found = DEEDS[os.environ["HOSTILE"]]()
+        found = DEEDS[HOSTILE]()
         return await found if hasattr(found, "__await__") else found

@@ -158,7 +158,8 @@ def test_all_mistakes_are_listed_at_once_in_the_order_of_the_file(project: Path,
     ],
 )
 def test_what_only_follows_from_a_mistake_is_not_listed(wrong: str, keys: list[str], project: Path, forked: ForkedCli) -> None:
-    text = "astuner:\n  model: {path: ./model}\n  task_reader: {dataset_file: {training: {file_path: tasks/train.jsonl}}}\n"
+    reader = "{type: dataset_file, dataset_file: {training: {file_path: tasks/train.jsonl}}}"
+    text = f"astuner:\n  model: {{path: ./model}}\n  task_reader: {reader}\n"
     (project / "tune.yaml").write_text(f"{text}  backbone: debug\n{wrong}", encoding="utf-8")
     answered = forked.run(["config", "validate", "--conf", "tune.yaml", "--json"], cwd=project)
     assert [problem["key"] for problem in json.loads(answered.said)["problems"]] == keys

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from astuner.containment.user_code import UserCode, find_running_code
 from astuner.driver.control import RunControl, stop_on_signals
+
+
+def make_control() -> RunControl:
+    nothing: Any = None
+    return RunControl(store=nothing, hooks=nothing, resume_step=0, notify=nothing, progress=nothing)
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, RuntimeError, ImportError])
 def test_a_signal_stops_the_run_even_when_nobody_can_be_told(error: type[Exception]) -> None:
-    nothing: Any = None
-    control = RunControl(store=nothing, hooks=nothing, resume_step=0, notify=nothing, progress=nothing)
+    control = make_control()
 
     def gone(text: str) -> None:
         raise error
@@ -22,3 +27,11 @@ def test_a_signal_stops_the_run_even_when_nobody_can_be_told(error: type[Excepti
     with stop_on_signals(control, gone):
         os.kill(os.getpid(), signal.SIGTERM)
     assert control.stop
+
+
+def test_a_signal_that_arrives_inside_users_code_stops_the_run_in_the_name_of_the_run() -> None:
+    control, asking = make_control(), list[UserCode | None]()
+    control.on_stop(lambda: asking.append(find_running_code()))
+    with stop_on_signals(control, lambda text: None):
+        UserCode("the workflow").make_context().run(os.kill, os.getpid(), signal.SIGINT)
+    assert asking == [None]

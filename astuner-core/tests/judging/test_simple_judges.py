@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from astuner.containment.endings import UserQuit
 from astuner.errors import PluginError
 from astuner.judging.failures import collect_verdicts
 from astuner.judging.simple_judges import make_judge
@@ -117,6 +118,20 @@ def test_errors_that_an_event_loop_does_not_bear_are_failures_too(error: BaseExc
     assert isinstance(found, Unjudged)
     assert found.reason == "judge_error"
     assert type(error).__name__ in found.detail
+
+
+def leave_debugger(*_: Any) -> float:
+    raise UserQuit
+
+
+async def leave_debugger_async(*_: Any) -> float:
+    raise UserQuit
+
+
+@pytest.mark.parametrize("judge", [leave_debugger, leave_debugger_async])
+def test_a_judge_whose_user_leaves_the_debugger_has_not_failed_but_ended(judge: Callable[..., Any]) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        judged(judge)
 
 
 def test_a_sync_judge_does_not_hold_up_the_loop() -> None:

@@ -108,7 +108,7 @@ class TwoTurns(Workflow):
 
 
 class Crashing(TwoTurns):
-    """Ends its process once, in the middle of an episode; the mark is next to the YAML."""
+    """Its process dies once, in the middle of an episode; the mark is next to the YAML."""
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         mark = Path(__file__).parent / "crashed"
@@ -117,7 +117,7 @@ class Crashing(TwoTurns):
             await asyncio.sleep(0.5)
             if not mark.exists() or (mark.parent / "always").exists():
                 mark.touch()
-                os._exit(7)
+                os.kill(os.getpid(), signal.SIGKILL)
         return await super().execute(workflow_task, tuner)
 
 

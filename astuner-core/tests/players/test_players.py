@@ -77,7 +77,7 @@ def test_a_player_that_is_killed_loses_nothing(world: Play, alone: PlayedRun) ->
     assert [describe(e) for e in several.episodes] == [describe(e) for e in alone.episodes]
     ids = read_ids(several.directory)
     assert (len(ids), max(ids.values())) == (18, 1)
-    assert [text for text in several.notices if "has ended (exit status 7)" in text]
+    assert [text for text in several.notices if "has ended (exit status -9)" in text]
 
 
 def test_a_task_that_ends_every_player_ends_the_run(world: Play, tmp_path: Path) -> None:

@@ -135,6 +135,42 @@ class FailsInClose(Guess):
         raise OSError("stuck")
 
 
+class Ends(Guess):
+    """Raises what is not an `Exception`, in the method that the task names."""
+
+    raised: ClassVar[dict[str, type[BaseException]]] = {
+        "exits": SystemExit,
+        "cancels": asyncio.CancelledError,
+        "interrupts": KeyboardInterrupt,
+    }
+
+    def __init__(self, workflow_task):
+        self.where, what = workflow_task.task.metadata["ends"]
+        self.what = self.raised[what]
+        self.end_in("being made")
+        super().__init__(workflow_task)
+
+    def end_in(self, method):
+        if method == self.where:
+            raise self.what
+
+    async def reset(self):
+        self.end_in("reset")
+        return await super().reset()
+
+    async def step(self, action):
+        self.end_in("step")
+        return await super().step(action)
+
+    async def evaluate(self):
+        self.end_in("evaluate")
+        return await super().evaluate()
+
+    async def close(self):
+        self.note("close")
+        self.end_in("close")
+
+
 class Hangs(Guess):
     async def step(self, action):
         self.note("hanging")

@@ -53,7 +53,7 @@ def test_an_output_is_made_plain_where_the_workflow_runs(isolation):
     name = "Unpicklable"
     executors = {
         "async": lambda: OnLoop(make(name)),
-        "thread": lambda: InThread(make(name), 1),
+        "thread": lambda: InThread(make(name)),
         "process": lambda: InProcess(target(name), HERE, 1),
     }
     (checked,) = play(executors[isolation]())

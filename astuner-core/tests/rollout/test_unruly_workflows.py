@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,12 @@ def test_what_a_workflow_raises_fails_its_episode_and_says_where(play: Play, wor
     assert failed.failures[-1].reason == "workflow_error"
     assert failed.failures[-1].detail.startswith(said)
     assert good.reward == 1.0
+
+
+@pytest.mark.parametrize("isolation", ["async", "thread"])
+def test_a_workflow_whose_user_leaves_the_debugger_has_not_failed_but_ended(play: Play, isolation: str) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        play("IsQuitInADebugger", isolation)
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)

@@ -9,6 +9,7 @@ import time
 from typing import Any, ClassVar
 
 from astuner import Tuner, Workflow, WorkflowOutput, WorkflowTask
+from astuner.containment.endings import UserQuit
 
 
 class Unruly(Workflow):
@@ -26,6 +27,11 @@ class Unruly(Workflow):
 class LeaksCancelled(Unruly):
     async def misbehave(self) -> None:
         raise asyncio.CancelledError
+
+
+class IsQuitInADebugger(Unruly):
+    async def misbehave(self) -> None:
+        raise UserQuit
 
 
 class AwaitsCancelled(Unruly):

@@ -104,10 +104,15 @@ def test_a_foreign_name_is_refused(odd):
     assert answer.status_code == 403
 
 
-@pytest.mark.parametrize("content", ["nan", "odd info"])
-def test_what_is_no_json_is_the_environments_failure(odd, instance_id, content):
-    assert step(odd, instance_id, content).status_code == 500
+def test_a_reward_that_is_not_a_number_is_the_environments_failure(odd, instance_id):
+    assert step(odd, instance_id, "nan").status_code == 500
     assert step(odd, instance_id, "on").status_code == 200
+
+
+def test_an_info_that_json_does_not_have_becomes_text(odd, instance_id):
+    answer = step(odd, instance_id, "odd info")
+    assert answer.status_code == 200
+    assert answer.json()["data"]["info"] == {"number": "inf"}
 
 
 @pytest.mark.parametrize(

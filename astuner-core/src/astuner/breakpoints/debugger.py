@@ -16,6 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from astuner.breakpoints.terminal import TERMINAL
+from astuner.containment.endings import UserQuit
 
 _held_s: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 """The total hold time (s) by event loop."""
@@ -90,7 +91,7 @@ def _make_ending() -> BaseException:
     except RuntimeError:
         if threading.current_thread() is threading.main_thread():
             return KeyboardInterrupt()
-    return asyncio.CancelledError()
+    return UserQuit()
 
 
 @contextmanager

@@ -37,9 +37,9 @@ class Outcome(Generic[T]):
     error: BaseException | None = None
 
     def unwrap(self) -> T:
-        """Return the value, or raise the error, as an `Exception`."""
+        """Return the value, or raise the error, as an `Exception` unless it is the user's."""
         if isinstance(self.error, UserQuit):
-            raise asyncio.CancelledError
+            raise self.error
         if self.error is not None:
             raise make_exception(self.error)
         return cast("T", self.value)

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 from astuner.containment.endings import UserInterrupt
+from astuner.containment.user_code import make_context_of_run
 from astuner.driver.signal_watch import SignalWatch
 from astuner.protocols import EpisodeStore
 
@@ -56,8 +57,10 @@ class RunControl:
     def request_stop(self) -> None:
         """Request a stop, and call those that want to cancel work under way."""
         self._stop.set()
+        # Signals and debuggers ask inside users' code, in whose name nothing of the run may be cancelled.
+        context = make_context_of_run()
         for callback in list(self._callbacks):
-            callback()
+            context.run(callback)
 
     def ensure_stop(self) -> None:
         """Request a stop unless it was requested before."""

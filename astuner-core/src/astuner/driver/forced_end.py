@@ -12,6 +12,7 @@ from astuner.containment.code_lines import find_line_of_thread
 from astuner.containment.leftovers import end_processes_of_rollouts
 from astuner.containment.process_exit import end_process_now
 from astuner.errors import Interrupted
+from astuner.processes.program_record import ProgramRecord, RecordFiles
 from astuner.protocols import EpisodeStore
 from astuner.runs.directory import RunDirectory
 
@@ -19,9 +20,12 @@ CLOSED_WITHIN_S = 5.0
 """For the loggers to be closed: they may wait for the main thread."""
 
 
-def end_by_force(directory: RunDirectory, store: EpisodeStore, close_loggers: Callable[[], object]) -> None:
+def end_by_force(
+    directory: RunDirectory, store: EpisodeStore, record: ProgramRecord, close_loggers: Callable[[], object]
+) -> None:
     """Save what there is and end this process as interrupted. Guards end what it has started; locks end with it.
 
+    `record` lists the process as a run, which it is until the end.
     Called outside of the main thread, which is blocked: nothing here may wait for it for long.
     """
     line = find_line_of_thread(threading.main_thread().ident or 0)
@@ -41,4 +45,5 @@ def end_by_force(directory: RunDirectory, store: EpisodeStore, close_loggers: Ca
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
+    RecordFiles.of(record.id).remove()
     end_process_now(Interrupted.exit_code)

@@ -30,6 +30,7 @@ from astuner.driver.start_step import StartStep, choose_start
 from astuner.errors import AstunerError, Interrupted
 from astuner.planning.plan import Plan, plan_run
 from astuner.planning.service_choice import check_names, choose_services
+from astuner.processes.program_record import ProgramRecord
 from astuner.processes.program_registry import register_run
 from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
@@ -85,14 +86,14 @@ def start_run(
         directory = RunDirectory(_choose_directory(plan))
         directory.open()
         stack.callback(directory.close)
-        stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
+        record = stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
         resume = resume or resume_from is not None
         if _is_throwaway(plan) and not resume:
             _delete_leftovers(directory)
         start = choose_start(directory, plan, resume=resume, resume_from=resume_from)
         if not start.resumed:
             directory.metrics.unlink(missing_ok=True)
-        run = _Run(plan, directory, start=start, accepted=accept_changes, stack=stack, fresh=fresh, asked=asked)
+        run = _Run(plan, directory, start=start, accepted=accept_changes, stack=stack, record=record, fresh=fresh, asked=asked)
         for text in narrow:
             run.notify(text)
         run.serve(services)
@@ -117,10 +118,10 @@ def evaluate_run(
         directory.open()
         stack.callback(directory.close)
         _delete_leftovers(directory)
-        stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
+        record = stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
         if checkpoint is not None:
             check_intact(checkpoint)
-        run = _Run(plan, directory, start=StartStep(), stack=stack)
+        run = _Run(plan, directory, start=StartStep(), stack=stack, record=record)
         run.serve(services)
         return run.execute(lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control))
 
@@ -159,12 +160,13 @@ class _Run:
         start: StartStep,
         accepted: Collection[str] = (),
         stack: ExitStack,
+        record: ProgramRecord,
         fresh: bool = False,
         asked: BreakpointSelection = NO_BREAKPOINTS,
     ) -> None:
         from astuner.plugins.hooks import Hooks
 
-        self._plan, self._directory, self._stack = plan, directory, stack
+        self._plan, self._directory, self._stack, self._record = plan, directory, stack, record
         self._secrets = plan.loaded.secrets
         stack.enter_context(self._secrets.hide_in_errors())
         config = plan.loaded.config
@@ -308,7 +310,8 @@ class _Run:
         )
 
     def _end_by_force(self) -> None:
-        end_by_force(self._directory, self._store, self._loggers.close if self._loggers is not None else lambda: None)
+        close_loggers = self._loggers.close if self._loggers is not None else lambda: None
+        end_by_force(self._directory, self._store, self._record, close_loggers)
 
     def _make_loggers(self) -> list[NamedLogger]:
         made = []

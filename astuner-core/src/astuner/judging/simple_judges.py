@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from astuner.containment.contained_call import CallTimeout, run_contained
-from astuner.containment.endings import describe_raised, make_exception
+from astuner.containment.endings import UserQuit, describe_raised, make_exception
 from astuner.containment.user_code import UserCode, find_running_code
 from astuner.errors import PluginError
 from astuner.handover.verdicts import check_verdict
@@ -166,7 +166,7 @@ async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
             return  # timed out or cancelled meanwhile
         if error is None:
             done.set_result(result)
-        elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+        elif isinstance(error, UserQuit) or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
             done.set_exception(error)
         else:
             # A future refuses StopIteration, and SystemExit in it would end the loop.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import multiprocessing
 import signal
 import sys
@@ -259,8 +260,17 @@ def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> 
             workflow_task, tuner = pipe.recv()
         except EOFError:
             return
-        play = partial(_play, loaded.make, workflow_task, tuner)
+        play = partial(_play_and_clean, loaded.make, workflow_task, tuner)
         run_in_separate_loop(play, UserCode("the workflow"), lambda outcome: pipe.send(_pack(outcome)))
+
+
+async def _play_and_clean(make: Callable[[], Workflow], workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
+    """Play, and let clients of SDKs, which are parts of cycles, close their connections while their loop is there."""
+    try:
+        return await _play(make, workflow_task, tuner)
+    finally:
+        gc.collect()
+        await asyncio.sleep(0)
 
 
 def _pack(outcome: Outcome[CheckedOutput]) -> tuple[Any, ...]:

@@ -81,6 +81,7 @@ WRITTEN_OUT = {
     "rollout.val_kwargs.top_k",
     "rollout.episode_timeout_s",
     "rollout.llm_timeout_s",
+    "task_judge.timeout_s",
     "trainer_common.optim.betas",
 }
 

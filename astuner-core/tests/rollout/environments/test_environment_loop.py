@@ -19,6 +19,7 @@ from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.config.components import ContextTracker
 from astuner.config.env_variables import Environment
+from astuner.errors import ConfigError
 from astuner.protocols import Judge, Workflow
 from astuner.rendering.template_renderer import TemplateRenderer
 from astuner.schema import Capabilities, Verdict, WorkflowOutput
@@ -241,7 +242,6 @@ FAILURES = [
     ("FailsInReset", "environment_error", "reset raised OSError: no world (environment_games.py:", ["close"]),
     ("SaysNothing", "environment_error", "reset returned no message", ["close"]),
     ("ReturnsText", "environment_error", "reset gave 'Guess!'; core needs a list of messages", ["close"]),
-    ("Blocking", "environment_error", "write `async def reset`", ["close"]),
     ("LosesItsServer", "environment_error", "step raised OSError: the game is lost", ["reset", "close"]),
     ("FailsInStep", "workflow_error", "step raised KeyError: 'door' (environment_games.py:", ["reset", "close"]),
     ("FailsInEvaluate", "workflow_error", "evaluate raised ValueError: no score", ["reset", "step 7", "close"]),
@@ -259,6 +259,11 @@ def test_a_failing_environment_ends_its_episode_with_its_name_and_is_closed(
     assert (failure.reason, words in failure.detail) == (reason, True), failure.detail
     assert failure.detail.startswith("environment '")
     assert games.log(name) == log
+
+
+def test_an_environment_whose_methods_cannot_be_awaited_is_refused_before_any_episode(games: Any):
+    with pytest.raises(ConfigError, match=r"reset \(environment_games.py:\d+\) must be awaited: write `async def`"):
+        games.play("Blocking", "7")
 
 
 @pytest.mark.parametrize("workflow", ["the environment leads", "a workflow plays"])
@@ -308,7 +313,49 @@ def test_an_interruption_does_not_interrupt_closing(games: Any, isolation: str):
 
 def test_an_environment_that_cannot_be_closed_is_told_and_its_episode_is_good(games: Any):
     assert games.play("FailsInClose", "7").reward == 1.0
-    assert [text.partition(" could not be closed: ")[2] for text in games.told] == ["OSError: stuck (environment_games.py:133)"]
+    [said] = [text.partition(" could not be closed: ")[2] for text in games.told]
+    assert said.startswith("OSError: stuck (environment_games.py:")
+
+
+ENDINGS = [("exits", "SystemExit"), ("cancels", "CancelledError"), ("interrupts", "KeyboardInterrupt")]
+
+
+@pytest.mark.parametrize("isolation", ["async", "thread"])
+@pytest.mark.parametrize("workflow", ["the environment leads", "a workflow plays"])
+@pytest.mark.parametrize(("what", "named"), ENDINGS)
+@pytest.mark.parametrize(
+    ("where", "reason"), [("being made", "environment_error"), ("reset", "environment_error"), ("step", "workflow_error")]
+)
+def test_whatever_an_environment_raises_ends_its_episode_alone(
+    games: Any, where: str, reason: str, what: str, named: str, workflow: str, isolation: str
+):
+    games.workflow = Plays if workflow == "a workflow plays" else None
+    games.options, games.metadata = {"isolation": isolation}, {"ends": (where, what)}
+    failure = games.play("Ends", "7").failures[-1]
+    assert (failure.reason, failure.detail.startswith("environment '")) == (reason, True), failure.detail
+    assert named in failure.detail
+    assert "environment_games.py:" in failure.detail
+    assert games.log("Ends")[-1:] == ([] if where == "being made" else ["close"])
+
+
+@pytest.mark.parametrize("isolation", ["async", "thread"])
+@pytest.mark.parametrize(("what", "named"), ENDINGS)
+def test_whatever_scoring_raises_ends_its_episode_alone(games: Any, what: str, named: str, isolation: str):
+    games.options, games.metadata = {"isolation": isolation}, {"ends": ("evaluate", what)}
+    failure = games.play("Ends", "7").failures[-1]
+    assert failure.reason == "workflow_error"
+    assert f"evaluate raised {named}" in failure.detail
+    assert games.log("Ends")[-1] == "close"
+
+
+@pytest.mark.parametrize("isolation", ["async", "thread"])
+@pytest.mark.parametrize(("what", "named"), ENDINGS)
+def test_whatever_closing_raises_is_told_and_the_episode_is_good(games: Any, what: str, named: str, isolation: str):
+    games.options, games.metadata = {"isolation": isolation}, {"ends": ("close", what)}
+    assert games.play("Ends", "7").reward == 1.0
+    [said] = [text.partition(" could not be closed: ")[2] for text in games.told]
+    assert said.startswith(named)
+    assert "environment_games.py:" in said
 
 
 @pytest.mark.parametrize("isolation", ["async", "thread"])

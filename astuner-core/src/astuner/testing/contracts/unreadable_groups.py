@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from attrs import evolve
 
-from astuner.schema import Episode, Group, WorkflowOutput
+from astuner.schema import Call, Episode, Group, Task, WorkflowOutput
+
+Record = TypeVar("Record", Task, WorkflowOutput, Call)
 
 
 class Unreadable(dict[str, Any]):
@@ -37,8 +39,7 @@ Broken = tuple[Group, Mapping[str, Unreadable]]
 def break_tasks(group: Group) -> Broken:
     """Break `task.metadata`."""
     shared = Unreadable()
-    task = evolve(group.task)
-    object.__setattr__(task, "metadata", shared)  # past the converter, which would read it
+    task = _break_field(group.task, "metadata", shared)
     episodes = tuple(evolve(episode, task=task) for episode in group.episodes)
     return evolve(group, task=task, episodes=episodes), {episode.id: shared for episode in episodes if episode.completed}
 
@@ -47,8 +48,7 @@ def break_outputs(group: Group) -> Broken:
     """Break `output.metadata`."""
 
     def change(episode: Episode, unreadable: Unreadable) -> Episode:
-        output = WorkflowOutput() if episode.output is None else evolve(episode.output)
-        object.__setattr__(output, "metadata", unreadable)
+        output = _break_field(episode.output or WorkflowOutput(), "metadata", unreadable)
         return evolve(episode, output=output)
 
     return _break_completed(group, change)
@@ -63,7 +63,7 @@ def break_replies(group: Group) -> Broken:
     """Break the model's replies in `calls`."""
 
     def change(episode: Episode, unreadable: Unreadable) -> Episode:
-        return evolve(episode, calls=tuple(evolve(call, reply=unreadable) for call in episode.calls))
+        return evolve(episode, calls=tuple(_break_field(call, "reply", unreadable) for call in episode.calls))
 
     return _break_completed(group, change)
 
@@ -75,6 +75,13 @@ WAYS: Mapping[str, Callable[[Group], Broken]] = {
     "calls[…].reply": break_replies,
 }
 """By the unreadable field."""
+
+
+def _break_field(record: Record, name: str, unreadable: Unreadable) -> Record:
+    """Return a copy with one field broken past its converter, which would read it."""
+    broken = evolve(record)
+    object.__setattr__(broken, name, unreadable)
+    return broken
 
 
 def _break_completed(group: Group, change: Callable[[Episode, Unreadable], Episode]) -> Broken:
