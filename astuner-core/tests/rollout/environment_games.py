@@ -171,6 +171,25 @@ class Ends(Guess):
         self.end_in("close")
 
 
+class ExitsInATask(Guess):
+    """A task of its own raises `SystemExit`, between the steps."""
+
+    async def reset(self):
+        self.left = asyncio.ensure_future(self.exit())
+        return await super().reset()
+
+    async def exit(self):
+        raise SystemExit(3)
+
+    async def step(self, action):
+        await asyncio.wait([self.left])
+        return await super().step(action)
+
+    async def close(self):
+        self.left.exception()
+        await super().close()
+
+
 class Hangs(Guess):
     async def step(self, action):
         self.note("hanging")

@@ -159,3 +159,14 @@ def test_what_failed_in_the_surroundings_of_a_process_crosses_as_its_reason():
     with pytest.raises(WorkflowCrashed, match="RuntimeError: no search") as caught:
         play(InProcess(target("LosesItsService"), HERE, 1))
     assert caught.value.surroundings == "service_unavailable"
+
+
+def test_a_process_whose_import_of_the_workflow_hangs_is_killed_and_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("astuner.rollout.isolation.START_TIMEOUT_S", 0.5)
+    (tmp_path / "hangs.py").write_text("import time\ntime.sleep(600)\n")
+    executor = InProcess("./hangs.py:Agent", tmp_path, 1)
+    with pytest.raises(
+        WorkflowCrashed, match=r"was not ready after 0\.5 s and was killed: importing \./hangs\.py:Agent hangs, or takes too long"
+    ):
+        play(executor)
+    assert not executor._all

@@ -38,11 +38,11 @@ def make_exception(error: BaseException) -> Exception:
     return ended
 
 
-def describe_raised(error: BaseException) -> str:
-    """Return an error as `KeyError: 'x' (agent.py:12)`, also one that has no text."""
+def describe_raised(error: BaseException, own_file: str | None = None) -> str:
+    """Return an error as `KeyError: 'x' (agent.py:12)`, also one that has no text; `own_file` as in `describe_error`."""
     if isinstance(error, CodeEnded):
         return str(error)
-    return describe_error(error) if isinstance(error, Exception) else describe_ending(error)
+    return describe_error(error, own_file=own_file) if isinstance(error, Exception) else describe_ending(error)
 
 
 def describe_ending(error: BaseException) -> str:

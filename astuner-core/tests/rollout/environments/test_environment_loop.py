@@ -358,6 +358,29 @@ def test_whatever_closing_raises_is_told_and_the_episode_is_good(games: Any, wha
     assert "environment_games.py:" in said
 
 
+def test_a_task_of_an_environment_that_exits_does_not_end_its_thread(games: Any):
+    games.options = {"isolation": "thread"}
+    assert games.play("ExitsInATask", "5", "7").reward == 1.0
+    assert games.log("ExitsInATask") == ["reset", "step 5", "step 7", "evaluate", "close"]
+
+
+@pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_whatever_a_tracker_raises_fails_its_episode_which_is_left_out(games: Any, raised: type[BaseException]):
+    class Raises(TimelineTracker):
+        def samples(self, calls, identity):
+            raise raised
+
+    games.make_tracker = Raises
+    episode = games.play("Guess", "5", "7")
+    [failure] = episode.failures
+    assert failure.reason == "tracker_error"
+    assert failure.detail.startswith(f"the context tracker raised {raised.__name__}")
+    assert "test_environment_loop.py:" in failure.detail
+    assert (episode.output, episode.verdict, episode.samples) == (None, None, ())
+    assert sum(episode.untrained.values()) == sum(len(call.output_ids) for call in episode.calls) > 0
+    assert games.log("Guess")[-1] == "close"
+
+
 @pytest.mark.parametrize("isolation", ["async", "thread"])
 def test_what_takes_too_long_to_close_is_told(games: Any, monkeypatch: pytest.MonkeyPatch, isolation: str):
     monkeypatch.setattr("astuner.rollout.environments.lifetime.CLOSE_TIMEOUT_S", 0.1)

@@ -9,7 +9,6 @@ from typing import Any
 from attrs import define, frozen
 
 from astuner.containment.endings import describe_raised, is_requested
-from astuner.errors import describe_error
 from astuner.handover.verdicts import describe_range, read_reward
 from astuner.plain_values import LARGEST_REWARD, make_plain, show_value
 from astuner.protocols.optional import OffersTools
@@ -92,7 +91,7 @@ class GuardedEnvironment:
             if is_requested(error):
                 raise
             # Of what is raised right here, the place says nothing.
-            raised = describe_error(error, own_file=__file__) if isinstance(error, Exception) else describe_raised(error)
+            raised = describe_raised(error, own_file=__file__)
             raise EnvironmentFailed(f"{self.blame}: {name} raised {raised}", after=name) from error
 
     def _check_messages(self, name: str, found: Any) -> tuple[Message, ...]:

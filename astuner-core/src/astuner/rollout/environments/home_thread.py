@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from astuner.containment.endings import is_requested, make_exception
+from astuner.containment.guarded_loop import guard_tasks
 
 T = TypeVar("T")
 
@@ -20,6 +21,7 @@ class HomeThread:
     def __init__(self, name: str) -> None:
         """Start the thread."""
         self._loop = asyncio.new_event_loop()
+        guard_tasks(self._loop)
         self._calls: set[asyncio.Task[Any]] = set()
         threading.Thread(target=self._run_loop, name=name, daemon=True).start()
 
@@ -44,12 +46,7 @@ class HomeThread:
         assert task is not None  # run_coroutine_threadsafe makes a task of every coroutine
         self._calls.add(task)
         try:
-            return await function(*arguments, **named)
-        except BaseException as error:
-            if is_requested(error) or isinstance(error, Exception):
-                raise
-            # It would end this thread's loop, and whoever waits would wait for ever.
-            raise make_exception(error) from error
+            return await _contain(function(*arguments, **named))
         finally:
             self._calls.discard(task)
 
@@ -58,7 +55,7 @@ class HomeThread:
             if self._calls:
                 await asyncio.wait(self._calls, timeout=each_s)
             async with asyncio.timeout(each_s):
-                await close()
+                await _contain(close())
         finally:
             # After this coroutine's own result is out.
             self._loop.call_soon(self._loop.stop)
@@ -89,3 +86,14 @@ class ThreadProxy:
         if inspect.iscoroutinefunction(inspect.unwrap(value) if callable(value) else value):
             return partial(self._home.run, value)
         return value
+
+
+async def _contain(work: Awaitable[T]) -> T:
+    """Await what an environment does; what it raises is an `Exception`, unless the run cancels it."""
+    try:
+        return await work
+    except BaseException as error:
+        if is_requested(error) or isinstance(error, Exception):
+            raise
+        # It would end this thread's loop, and whoever waits would wait for ever.
+        raise make_exception(error) from error

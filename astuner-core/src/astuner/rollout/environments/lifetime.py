@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.config.env_variables import NO_ENVIRONMENT
 from astuner.containment.contained_call import CallTimeout, run_contained
-from astuner.containment.endings import describe_raised
+from astuner.containment.endings import CodeEnded, describe_raised
 from astuner.containment.user_code import UserCode
 from astuner.errors import AstunerError
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
@@ -55,6 +55,8 @@ class LivingEnvironment:
 
     def find_failed_method(self, error: BaseException) -> str | None:
         """Return the environment's method, called by a workflow, that `error` comes from; None if it comes from elsewhere."""
+        if isinstance(error, CodeEnded) and error.__cause__ is not None:
+            error = error.__cause__
         frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
         return next((frame.f_code.co_name for frame in frames if frame.f_locals.get("self") is self._environment), None)
 
