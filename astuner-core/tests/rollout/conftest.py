@@ -92,7 +92,7 @@ class Games:
             **{
                 "use_agentscope_protocol": False,
                 "max_retries": 0,
-                "episode_timeout_s": 20.0,
+                "episode_timeout_s": 200.0,
                 "failure_budget": 1.0,
                 "multi_turn": MultiTurn(max_steps=self.max_steps),
                 **self.options,
@@ -150,7 +150,7 @@ class Stage:
             return runner.run(self._play(round_, replay))
 
     async def _play(self, round_: Round, replay: bool) -> Group:
-        options = {"max_retries": 0, "episode_timeout_s": 20.0, "failure_budget": 1.0, **self.options}
+        options = {"max_retries": 0, "episode_timeout_s": 200.0, "failure_budget": 1.0, **self.options}
         run = run_info(self.directory, directory=self.directory, config=Config(rollout=Rollout(**options)))
         parts = Parts(
             make_workflow=self.workflow,

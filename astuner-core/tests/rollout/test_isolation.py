@@ -29,7 +29,7 @@ def make(name):
     return load_workflow(target(name), HERE).make
 
 
-def play(executor, times=1, timeout=30.0):
+def play(executor, times=1, timeout=300.0):
     async def all_of_them():
         async with asyncio.timeout(timeout):
             return await asyncio.gather(*(executor.run(TASK, NoTuner()) for _ in range(times)))
