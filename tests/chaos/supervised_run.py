@@ -70,8 +70,9 @@ class Supervisor:
         env: Mapping[str, str] | None = None,
         alone: Sequence[str] = (),
     ) -> Ended:
-        """Run to the end, and strike once when the moment has come.
+        """Run to the end, and strike once when the moment has come, at the earliest when the process has locked the run.
 
+        Before that Python starts, whatever an earlier process has left: a signal is then answered by Python itself.
         `alone` is a command that starts an interpreter of its own, for what has to hold before the run begins.
         """
         mark = uuid.uuid4().hex
@@ -92,7 +93,7 @@ class Supervisor:
             deadline = time.monotonic() + LONGEST_S
             while process.poll() is None:
                 assert time.monotonic() < deadline, f"it hangs:\n{_read(path)}"
-                if moment is not None and not reached and moment(directory):
+                if moment is not None and not reached and leads(process.pid, directory) and moment(directory):
                     reached = True
                     strike(process)
                 time.sleep(0.002)
@@ -104,6 +105,14 @@ class Supervisor:
             for each in find_processes(process.pid, mark):
                 each.kill()
         return Ended(code=process.wait(), said=_read(path), left=left, reached=reached)
+
+
+def leads(session: int, run: Path) -> bool:
+    """Return whether a process of a session has locked a run directory."""
+    try:
+        return os.getsid(int((run / "lock").read_text(encoding="utf-8"))) == session
+    except (OSError, ValueError):
+        return False
 
 
 def find_processes(session: int, mark: str) -> list[psutil.Process]:
