@@ -74,9 +74,13 @@ def pause(process: Process) -> None:
     os.kill(process.pid, signal.SIGCONT)
 
 
+ROOM_FOR_WORDS = 2048
+"""What the run says goes to a file too, and must fit; no record and no configuration is as short."""
+
+
 def largest_file(run: Path) -> int:
     """Return the size of the largest file that is appended to: the next record does not fit any more."""
-    return max((path.stat().st_size for path in run.rglob("*.jsonl")), default=1) + 1
+    return max([ROOM_FOR_WORDS, *(path.stat().st_size + 1 for path in run.rglob("*.jsonl"))])
 
 
 def fill_disk(run: Path) -> Strike:
@@ -105,7 +109,7 @@ FAULTS: Mapping[str, Fault] = {
     "terminate": Fault(strike=lambda run: send(signal.SIGTERM), codes=frozenset({130}), words=("--resume",)),
     "terminate_twice": Fault(strike=lambda run: send(signal.SIGTERM, signal.SIGTERM), codes=frozenset({130, -15})),
     "interrupt": Fault(strike=lambda run: send(signal.SIGINT), codes=frozenset({130}), words=("--resume",)),
-    "interrupt_twice": Fault(strike=lambda run: send(signal.SIGINT, signal.SIGINT), codes=frozenset({130})),
+    "interrupt_twice": Fault(strike=lambda run: send(signal.SIGINT, signal.SIGINT), codes=frozenset({130, -2})),
     "pause": Fault(strike=lambda run: pause, codes=frozenset({0}), ends=False),
     "full_disk": Fault(strike=fill_disk, codes=frozenset({1}), words=("--resume",)),
     "read_only": Fault(

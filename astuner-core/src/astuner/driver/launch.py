@@ -19,6 +19,7 @@ from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_s
 from astuner.config.secrets import redact_command
 from astuner.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
 from astuner.driver.event_handling import Progress, drive
+from astuner.driver.exhaustion import explain_exhaustion
 from astuner.driver.forced_end import end_by_force
 from astuner.driver.last_attempt import describe_last_attempt
 from astuner.driver.plugins_in_use import format_header, list_plugins_in_use
@@ -78,6 +79,7 @@ def start_run(
     `services` are names of services, as `--with` takes them.
     """
     with ExitStack() as stack:
+        stack.enter_context(explain_exhaustion())
         stack.enter_context(unwind_on_sigterm())
         asked = stack.enter_context(select_breakpoints(split_tags(stop_at)))
         plan = plan_run(conf, overrides, backbone)
