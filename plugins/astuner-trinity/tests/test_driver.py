@@ -193,7 +193,7 @@ def test_a_task_that_trinity_forgot_ends_the_run(trinity: Callable[..., Trinity]
     one.enters("both")
     one.program.faults.append("explorer_rollout_coordinator: Task 0 failed: The actor died unexpectedly")
     one.program.status = 0
-    with pytest.raises(RunFailed, match=r"a process of the explorer died: .*Task 0 failed"):
+    with pytest.raises(RunFailed, match=r"a process of Trinity died: .*Task 0 failed"):
         list(followed(one))
 
 

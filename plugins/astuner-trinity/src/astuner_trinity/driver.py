@@ -105,7 +105,7 @@ class Driver:
                 self.control.notify(f"Trinity: {fault}")
                 if DIED.search(fault):
                     raise RunFailed(
-                        f"a process of the explorer died: {fault}. Finished episodes are kept: continue with --resume"
+                        f"a process of Trinity died: {fault.rstrip('.')}. Finished episodes are kept: continue with --resume"
                         f"{program.read_last_lines()}"
                     )
             if status is None and self.control.stop and (self._stage is None or self._stage.mode == "serve"):

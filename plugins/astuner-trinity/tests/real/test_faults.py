@@ -61,7 +61,7 @@ def test_a_process_that_plays_dies_and_the_run_says_what_is_missing(project: Any
     assert running.wait(180) == 1
     said = (project.home / "said").read_text()
     # Whichever is seen first: its task fails, or the step ends without its group.
-    assert "a process of the explorer died" in said or "groups of step" in said
+    assert "a process of Trinity died" in said or "groups of step" in said
     assert "continue with --resume" in said
 
 
