@@ -48,7 +48,6 @@ def find_processes(token: str, known: set[int]) -> list[psutil.Process]:
 
     Those below this process, wherever in the tree, and orphans that carry the token in their environment.
     """
-    own_mark = os.environ.get(MARK)
     trackers: tuple[Any, ...] = multiprocessing.resource_tracker._resource_tracker, multiprocessing.forkserver._forkserver
     needed = {trackers[0]._pid, trackers[1]._forkserver_pid}
     below = {process.pid for process in psutil.Process().children(recursive=True)}
@@ -56,12 +55,23 @@ def find_processes(token: str, known: set[int]) -> list[psutil.Process]:
     for process in psutil.process_iter():
         if process.pid in known | needed or process.pid == os.getpid() or not is_living(process):
             continue
-        if process.pid in below or _read_token(process) == token:
-            # Another mark is that of a program that astuner started: its guard ends it.
-            mark = read_mark(process)
-            if mark is None or mark == own_mark:
-                found.append(process)
+        if (process.pid in below or _read_token(process) == token) and not _is_of_program(process):
+            found.append(process)
     return found
+
+
+def _is_of_program(process: psutil.Process) -> bool:
+    """Whether it belongs to a program that astuner started, whose guard ends it: the program carries another mark than this run.
+
+    Engines overwrite the environment of their processes with a title; such a process belongs with its parent.
+    """
+    with suppress(psutil.Error):
+        for one in (process, *process.parents()):
+            if one.pid == os.getpid():
+                return False
+            if (mark := read_mark(one)) is not None:
+                return mark != os.environ.get(MARK)
+    return False
 
 
 def end_processes_of_rollouts() -> None:
