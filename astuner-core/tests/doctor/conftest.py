@@ -69,7 +69,7 @@ def doctor(site: Path, tmp_path: Path) -> Doctor:
             env=environment,
             cwd=tmp_path,
             check=False,
-            timeout=60,
+            timeout=600,
             stdin=subprocess.DEVNULL,
         )
 

@@ -14,6 +14,14 @@ def test_a_plugin_is_a_row_with_its_version_components_and_range(rows: Rows, ins
     assert (row["status"], row["detail"]) == ("ok", "judge strict; made for astuner-core>=0.1,<0.2")
 
 
+def test_a_component_that_cannot_be_imported_is_broken_and_says_why(rows: Rows, install: Install) -> None:
+    install("acme-judges", "1.2.0", files={"acme.py": "import nothing_here"}, entry_points=JUDGE)
+    row = rows()["plugins", "judge strict"]
+    assert row["status"] == "broken"
+    assert row["detail"] == "cannot be imported from acme-judges 1.2.0: ModuleNotFoundError: No module named 'nothing_here'"
+    assert row["remedy"] == "mend, upgrade or uninstall acme-judges"
+
+
 def test_a_plugin_for_another_core_is_broken_and_the_upgrade_is_named(rows: Rows, install: Install) -> None:
     install("acme-judges", "1.2.0", requires=["astuner-core>=9"], entry_points=JUDGE)
     row = rows()["plugins", "acme-judges 1.2.0"]
@@ -29,7 +37,12 @@ def test_a_missing_requirement_is_broken_and_the_command_is_named(rows: Rows, in
 
 
 def test_a_missing_extra_is_missing_for_its_component_alone(rows: Rows, install: Install) -> None:
-    install("acme", requires=["acme-absent; extra == 'board'"], entry_points={"astuner.loggers": {"board": "a:B", "flat": "a:F"}})
+    install(
+        "acme",
+        requires=["acme-absent; extra == 'board'"],
+        files={"a.py": "B = F = 1"},
+        entry_points={"astuner.loggers": {"board": "a:B", "flat": "a:F"}},
+    )
     found = rows()
     row = found["plugins", "logger board"]
     assert (row["status"], row["remedy"]) == ("missing", "pip install 'acme[board]'")
@@ -37,7 +50,7 @@ def test_a_missing_extra_is_missing_for_its_component_alone(rows: Rows, install:
 
 
 def test_one_name_from_two_packages_is_a_warning_with_both_ways(rows: Rows, install: Install) -> None:
-    install("acme-judges", entry_points=JUDGE)
+    install("acme-judges", files={"acme.py": "S = 1"}, entry_points=JUDGE)
     install("bolt-judges", entry_points=JUDGE)
     row = rows()["plugins", "judge strict"]
     assert (row["status"], row["remedy"]) == ("warning", "write acme-judges/strict or bolt-judges/strict")

@@ -50,7 +50,7 @@ BAD: list[tuple[str, Mapping[str, Any], str]] = [
         {"files": {"acme_strict.py": "import nothing_of_the_kind\n"}},
         "No module named 'nothing_of_the_kind'",
     ),
-    ("test_targets_exist", {"files": {"acme_strict.py": "import os\n\nos._exit(3)\n"}}, "ended the process"),
+    ("test_targets_exist", {"files": {"acme_strict.py": "import os\n\nos._exit(3)\n"}}, "ends the process"),
     (
         "test_importing_is_light",
         {"files": {"torch.py": "", "acme_strict.py": f"import torch\n{JUDGE}"}},

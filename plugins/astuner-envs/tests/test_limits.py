@@ -270,7 +270,7 @@ def test_a_busy_instance_is_released_at_once(odd):
     ("arguments", "said"),
     [
         (["--env", "nope"], "no environment 'nope'; installed: "),
-        (["--env", "countdown", "--env", "countdown"], "names one environment twice"),
+        (["--env", "countdown", "--env", "countdown"], "gives one name twice"),
         (["--env", "countdown", "--set", "attempt=3"], "Did you mean 'attempts'?"),
         (["--env", "countdown", "--set", "attempts=many"], "attempts"),
         (["--env", "countdown", "--set", "other.attempts=3"], "write [NAME.]KEY=VALUE, with NAME one of countdown"),
@@ -316,3 +316,11 @@ def test_the_installed_environments_are_listed(home):
     assert "countdown" in result.out
     rows = json.loads(run_command("env", "list", "--json", cwd=home).out)
     assert {"calculator", "countdown", "frozen_lake", "reasoning_gym"} <= {row["name"] for row in rows}
+
+
+@pytest.mark.parametrize(("env", "called"), [("./odd_worlds.py:Odd", "odd"), ("strange=./odd_worlds.py:Odd", "strange")])
+def test_an_environment_in_a_file_has_a_name_that_is_printed(serve, home, env, called):
+    server = serve("--env", env, "--tasks", "train=train.jsonl", cwd=home)
+    assert f"{called} (./odd_worlds.py:Odd); in the YAML of a run:" in server.said
+    for name in (called, "./odd_worlds.py:Odd"):
+        assert server.data("get_env_profile", env_type=name, params={"split": "train"})

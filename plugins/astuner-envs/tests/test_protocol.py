@@ -168,6 +168,11 @@ def test_a_token_is_made_where_none_is_given_and_said_once(serve):
 
 def test_foreign_clients_are_served_without_a_token(serve):
     server = serve("--env", "countdown", "--no-token", token=None)
-    assert server.said == f"Starting server on {server.url.removeprefix('http://')}\n"
+    first, *described = server.said.splitlines()
+    assert first == f"Starting server on {server.url.removeprefix('http://')}"
+    assert described[:2] == [
+        "countdown; in the YAML of a run:",
+        f'  task_reader: {{type: env_service, env_service: {{env_type: countdown, env_url: "{server.url}"}}}}',
+    ]
     begun = server.data("create", task_id="train-1")
     assert server.post("release", instance_id=begun["info"]["instance_id"]).json()["success"]

@@ -13,7 +13,7 @@ plugin = LazySubcommands(
     name="plugin",
     help="List, show, check and create plugins.",
     subcommands={
-        "list": ("astuner.cli.plugin:list_", "List every installed component, without importing any."),
+        "list": ("astuner.cli.plugin:list_", "List every installed component, and whether it can be imported."),
         "show": ("astuner.cli.plugin_show:show", "Show one component: origin, needs, options."),
         "check": ("astuner.testing.check_command:check", "Check an installed distribution against the contracts."),
         "new": ("astuner.cli.plugin_new:new", "Create a small working package to start a plugin from."),
@@ -25,11 +25,13 @@ plugin = LazySubcommands(
 @click.option("--kind", metavar="KIND", help="Only the components of this kind, such as `judge`.")
 @as_json
 def list_(kind: str | None, in_json: bool) -> None:
-    """List every component that the installed distributions offer, without importing any."""
+    """List every component that the installed distributions offer, and whether it can be imported, in a process of its own."""
     from astuner.plugins.catalog import Catalog
+    from astuner.plugins.import_check import find_import_errors
 
     catalog = Catalog.discover() if kind is None else Catalog.discover(kinds=(find_kind(kind, "plugin list"),))
-    rows = [describe_component(candidate, catalog) for candidate in catalog.all()]
+    errors = find_import_errors(catalog.all())
+    rows = [describe_component(candidate, catalog, errors.get(candidate)) for candidate in catalog.all()]
     if in_json:
         print_json(rows)
     else:

@@ -25,8 +25,8 @@ def find_kind(text: str, command: str) -> str:
         raise UsageError(str(Problem(message=message, suggestion=find_closest(text, KINDS)))) from error
 
 
-def describe_component(candidate: Candidate, catalog: Catalog) -> dict[str, Any]:
-    """Return what is known about a component without importing it; `catalog` holds the others of its kind."""
+def describe_component(candidate: Candidate, catalog: Catalog, import_error: str | None = None) -> dict[str, Any]:
+    """Return what is known about a component without importing it here; `catalog` holds the others of its kind."""
     from astuner.plugins.compat import find_incompatibility
 
     return {
@@ -39,6 +39,7 @@ def describe_component(candidate: Candidate, catalog: Catalog) -> dict[str, Any]
         "missing": list(candidate.missing),
         "remedy": candidate.remedy,
         "problem": find_incompatibility(candidate),
+        "import_error": import_error,
         "conflicts": _find_conflicts(candidate, catalog),
     }
 
@@ -46,6 +47,8 @@ def describe_component(candidate: Candidate, catalog: Catalog) -> dict[str, Any]
 def describe_status(row: Mapping[str, Any]) -> str:
     """Return `ok`, or every fault with its remedy."""
     faults = [str(row["problem"])] if row["problem"] else []
+    if row["import_error"]:
+        faults.append(f"cannot be imported: {row['import_error']}")
     if row["missing"]:
         faults.append(f"lacks {', '.join(row['missing'])}: {row['remedy']}")
     if row["conflicts"]:

@@ -58,7 +58,9 @@ class Checks:
         path = self.config.model.path
         example = "a directory, or a Hugging Face id such as Qwen/Qwen2.5-0.5B-Instruct"
         if not path:
-            self._add_problem("model.path", f"this key is required: the model to be trained, {example}.")
+            # With `debug` the engine alone may be a model, of another program.
+            if (self.config.backbone, self.config.rollout.name) != ("debug", "openai"):
+                self._add_problem("model.path", f"this key is required: the model to be trained, {example}.")
             return
         directory = find_model_directory(path, self.config_dir)
         if directory and not os.path.isdir(directory):

@@ -42,7 +42,8 @@ def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
         yield Row(area="configuration", what=conf.name, detail="valid")
     for notice in loaded.notices:
         yield Row(area="configuration", what="notice", detail=notice)
-    if not any(problem.key is not None and problem.key.startswith("astuner.model") for problem in loaded.problems):
+    faulty = any(problem.key is not None and problem.key.startswith("astuner.model") for problem in loaded.problems)
+    if config.model.path and not faulty:
         # The engine of `debug` may have its own model, or none; any other run trains this one.
         weightless = config.backbone == "debug" and config.rollout.name != "auto"
         yield from model_rows(config.model.path, weightless=weightless)

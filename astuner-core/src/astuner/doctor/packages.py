@@ -12,6 +12,7 @@ from typing import Any
 from astuner.doctor.rows import Row
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.compat import find_incompatibility
+from astuner.plugins.import_check import find_import_errors
 from astuner.plugins.install_hints import install_command
 from astuner.plugins.requirements import CORE, Installed
 from astuner.protocols import Candidate
@@ -45,6 +46,7 @@ def distribution_rows(catalog: Catalog) -> Iterator[Row]:
         else:
             yield _requirements_row(name, installed, _describe_offer(candidates))
         yield from _extras_rows(candidates)
+    yield from _import_rows(catalog)
     yield from _ambiguous_rows(catalog)
 
 
@@ -90,6 +92,17 @@ def _extras_rows(candidates: Sequence[Candidate]) -> Iterator[Row]:
                 detail=f"lacks {', '.join(lacks)}",
                 remedy=candidate.remedy or "",
             )
+
+
+def _import_rows(catalog: Catalog) -> Iterator[Row]:
+    for candidate, error in find_import_errors(catalog.all()).items():
+        yield Row(
+            area="plugins",
+            what=f"{candidate.kind} {candidate.name}",
+            status="broken",
+            detail=f"cannot be imported from {candidate.provider}: {error}",
+            remedy=f"mend, upgrade or uninstall {candidate.dist}",
+        )
 
 
 def _ambiguous_rows(catalog: Catalog) -> Iterator[Row]:

@@ -75,6 +75,8 @@ def _list_targets(plan: Plan) -> Iterator[str]:
 
 def _fingerprint_models(path: str) -> dict[str, dict[str, str]]:
     """Return the files of the model, and of the base of its adapters; of one from the hub the commit of the local copy."""
+    if not path:
+        return {}
     directory = Path(path)
     if not directory.is_dir():
         revision = _find_revision(path)

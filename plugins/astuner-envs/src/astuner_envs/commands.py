@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,8 @@ def env() -> None:
     "names",
     multiple=True,
     required=True,
-    metavar="NAME",
-    help="An installed environment, or ./file.py:Class; repeatable.",
+    metavar="[NAME=]ENVIRONMENT",
+    help="An installed environment, or ./file.py:Class, and the name that clients use; repeatable.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
@@ -100,7 +101,8 @@ def serve(names: Sequence[str], values: Sequence[str], files: Sequence[str], **g
             click.echo(
                 f"token for this server, made for this time only; clients find it in {TOKEN}:\nexport {TOKEN}={made}", err=True
             )
-        click.echo(f"Starting server on {host}:{port}")
+        described = (describe_client(world, host, port) for world in settings.worlds)
+        click.echo("\n".join((f"Starting server on {host}:{port}", *described)))
 
     asyncio.run(serve_until_stopped(settings, print_start))
 
@@ -132,9 +134,10 @@ def parse_served(names: Sequence[str], values: Sequence[str], files: Sequence[st
     from astuner.config.yaml_lines import read_yaml
     from astuner_envs.server.settings import ServedWorld
 
-    worlds = {name: ServedWorld(name=name) for name in names}
-    if len(worlds) < len(names):
-        raise UsageError("astuner env serve: --env names one environment twice")
+    served = [ServedWorld(name=name, component=component) for name, component in map(_split_name, names)]
+    worlds = {world.name: world for world in served}
+    if len(worlds) < len(served):
+        raise UsageError("astuner env serve: --env gives one name twice; write --env NAME=ENVIRONMENT to choose another")
     for item in values:
         name, key, text = _split(item, worlds, "--set")
         value = read_yaml(f"value: {text}", Path(f"--set {key}")).values["value"]
@@ -143,6 +146,27 @@ def parse_served(names: Sequence[str], values: Sequence[str], files: Sequence[st
         name, key, text = _split(item, worlds, "--tasks")
         worlds[name] = evolve(worlds[name], task_files={**worlds[name].task_files, key: Path(text)})
     return tuple(worlds.values())
+
+
+def _split_name(text: str) -> tuple[str, str]:
+    """Return the name that clients use, and the environment; a class in a file is called after its class."""
+    name, equals, component = text.partition("=")
+    if equals:
+        return name, component
+    path, colon, class_name = text.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        return text, text
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower(), text
+
+
+def describe_client(world: ServedWorld, host: str, port: int) -> str:
+    """Return what an environment is called, and the YAML that plays it."""
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    what = "" if world.component == world.name else f" ({world.component})"
+    return (
+        f"{world.name}{what}; in the YAML of a run:\n"
+        f'  task_reader: {{type: env_service, env_service: {{env_type: {world.name}, env_url: "{url}"}}}}'
+    )
 
 
 def _split(item: str, worlds: dict[str, ServedWorld], option: str) -> tuple[str, str, str]:

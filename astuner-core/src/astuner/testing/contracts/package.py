@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution, version
 from importlib.util import find_spec
@@ -21,6 +17,7 @@ from packaging.utils import canonicalize_name
 from astuner.errors import PluginError
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.hooks import Hooks
+from astuner.plugins.import_check import try_imports
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.option_docs import describe_options
 from astuner.plugins.requirements import CORE, WORKS_WITHOUT
@@ -46,24 +43,6 @@ HEAVY = (
     *(name for names in read_published().heavy_modules.values() for name in names),
 )
 """Modules that no entry point imports before it is used: choosing a component is instant, and works where they are missing."""
-
-IMPORT_LIMIT_S = 120.0
-
-_IMPORTING = """
-import importlib, json, sys
-heavy, rows = json.loads(sys.argv[1]), []
-for value in json.loads(sys.argv[2]):
-    module, _, attributes = value.partition(":")
-    before, error = set(sys.modules), ""
-    try:
-        target = importlib.import_module(module)
-        for attribute in filter(None, attributes.split(".")):
-            target = getattr(target, attribute)
-    except BaseException as raised:
-        error = f"{type(raised).__name__}: {raised}"
-    rows.append([error, [name for name in heavy if name in sys.modules and name not in before]])
-print("\\n" + json.dumps(rows))
-"""
 
 
 class PackageContract(Rules):
@@ -219,12 +198,8 @@ class PackageContract(Rules):
         """Import every entry point in a fresh process; return each with its error and the heavy modules it imported."""
         entries = self._entries()
         values = [entry.value.partition("[")[0].replace(" ", "") for entry in entries]
-        command = [sys.executable, "-P", "-c", _IMPORTING, json.dumps(HEAVY), json.dumps(values)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        found = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT_S, env=environment, check=False)
-        assert found.returncode == 0, f"{self._blame}: importing its entry points ended the process:\n{found.stderr[-2000:]}"
-        rows: list[tuple[str, list[str]]] = json.loads(found.stdout.splitlines()[-1])
-        return [(entry, error, heavy) for entry, (error, heavy) in zip(entries, rows, strict=True)]
+        found = try_imports(values, HEAVY)
+        return [(entry, result.error, result.heavy) for entry, result in zip(entries, found, strict=True)]
 
 
 def _load(entry: EntryPoint) -> Any:

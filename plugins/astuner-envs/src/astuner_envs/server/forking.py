@@ -100,7 +100,7 @@ class Forking:
                 raise
         self._control = mine
         settings = self._settings
-        worlds = [{"name": world.name, "options": dict(world.options)} for world in settings.worlds]
+        worlds = [{"name": world.component, "options": dict(world.options)} for world in settings.worlds]
         order = {"worlds": worlds, "config_dir": str(settings.config_dir), "limits": asdict(settings.limits)}
         try:
             answer = await self._ask(order, within_s=START_S)

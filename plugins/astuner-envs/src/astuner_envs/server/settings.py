@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 from attrs.validators import ge, gt
 
 
@@ -27,7 +27,9 @@ class ServedWorld:
     """One environment that is served."""
 
     name: str
-    """As clients and the catalog name it."""
+    """As clients name it."""
+    component: str = field(default=Factory(lambda self: self.name, takes_self=True))
+    """What it is: the name of an installed environment, or `./file.py:Class`. Clients may use it too."""
     options: Mapping[str, Any] = field(factory=dict)
     """As the user wrote them."""
     task_files: Mapping[str, Path] = field(factory=dict)
@@ -56,4 +58,4 @@ class Settings:
         """Return the environment that a client names; no name (or the clients' `default`) means the only one."""
         if len(self.worlds) == 1 and name in ("", "default"):
             return self.worlds[0]
-        return next((world for world in self.worlds if world.name == name), None)
+        return next((world for world in self.worlds if name in (world.name, world.component)), None)
