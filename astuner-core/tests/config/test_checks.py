@@ -22,6 +22,16 @@ def test_model_is_required_and_the_remedy_named(problem: OneProblem) -> None:
     assert "Qwen/Qwen2.5-0.5B-Instruct" in found.message
 
 
+def test_a_model_of_another_program_needs_no_path_here(load: Load) -> None:
+    text = "astuner: {rollout: {name: openai, user_workflow: a->B}}"
+    assert load(text, backbone="debug").config.model.path == ""
+
+
+def test_a_backbone_that_trains_needs_one_whatever_the_engine(problem: OneProblem) -> None:
+    found = problem("astuner: {rollout: {name: openai, user_workflow: a->B}}", backbone="local")
+    assert (found.key, found.message.partition(":")[0]) == ("astuner.model.path", "this key is required")
+
+
 @pytest.mark.parametrize("path", ["./nope", "/no/such/model", "path/to/model", "~/no-such-model"])
 def test_directory_of_a_model_must_exist(problem: OneProblem, path: str) -> None:
     found = problem(f"astuner:\n  model:\n    path: {path}\n  rollout: {{user_workflow: a->B}}\n")
