@@ -145,6 +145,6 @@ class ProgramHandle:
 def _status_on_disk(record: ProgramRecord) -> int | None:
     try:
         status = json.loads(RecordFiles.of(record.id).ended.read_text(encoding="utf-8"))["status"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return status if isinstance(status, int) else None
