@@ -77,7 +77,9 @@ def copy_small(quickstart: Path, home: Path) -> Path:
 def check_end(ended: Ended) -> None:
     """Check what holds however a run ends."""
     # A signal that comes while a weak reference is removed is shown by Python itself.
-    said = re.sub(r"^Exception ignored in.*?^KeyboardInterrupt: *$", "", ended.said, flags=re.MULTILINE | re.DOTALL)
+    said = re.sub(
+        r"^Exception ignored in.*?^(?:KeyboardInterrupt|\S*UserInterrupt): *$", "", ended.said, flags=re.MULTILINE | re.DOTALL
+    )
     assert not re.search("^Traceback", said, re.MULTILINE), ended.said
     assert ended.left == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -114,6 +115,40 @@ def test_one_signal_ends_a_run_whose_agent_blocks(start: Start, project: Path, i
     assert state(project) == "interrupted"
     if isolation == "async":
         assert "users' code blocks the event loop at unruly_agents.py:" in said(project)
+
+
+@pytest.mark.parametrize("isolation", ["async", "thread", "process"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_run_at_once_that_is_stopping(
+    start: Start, project: Path, isolation: str, number: signal.Signals
+) -> None:
+    process = start("swallows", f"--set=rollout.isolation={isolation}")
+    wait_for_episodes(project, process, 3)
+    process.send_signal(number)
+    wait_for(project, process, "a second signal ends the run at once")
+    process.send_signal(number)
+    assert process.wait(ENDS_S) == 130, said(project)
+    assert state(project) == "interrupted"
+    assert "Traceback" not in said(project)
+    # The run gives an agent a while to end, and says when that has passed; the second signal does not wait for it.
+    assert "was abandoned" not in said(project)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_further_signals_show_no_traceback(start: Start, project: Path, number: signal.Signals) -> None:
+    process = start("swallows")
+    wait_for_episodes(project, process, 3)
+    process.send_signal(number)
+    wait_for(project, process, "a second signal ends the run at once")
+    for _ in range(20):
+        if process.poll() is None:
+            process.send_signal(number)
+        time.sleep(0.02)
+    # One that comes when all is saved ends the process as the system does.
+    assert process.wait(ENDS_S) in (130, -number), said(project)
+    # A signal that comes while a weak reference is removed is shown by Python itself.
+    shown = re.sub(r"Exception ignored in.*?(?:Keyboard|\bUser)Interrupt: ?", "", said(project))
+    assert "Traceback" not in shown
 
 
 def test_one_signal_ends_a_run_whose_agent_blocks_and_catches_everything(start: Start, project: Path) -> None:

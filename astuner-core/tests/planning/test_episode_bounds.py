@@ -35,7 +35,7 @@ def make(*, draws: int | None = None, **trainer: Any) -> tuple[Config, TaskSampl
         rollout=evolve(config.rollout, num_repeat=2),
         trainer_common=evolve(config.trainer_common, algorithm=algorithm, **{"val_pass_n": 1, **trainer}),
     )
-    return config, TaskSampler(Rows(), batch_size=4, epochs=1, seed=1, total_steps=STEPS)  # type: ignore[arg-type]  # all that is read
+    return config, TaskSampler(Rows(), batch_size=4, epochs=1, seed=1, total_steps=STEPS)
 
 
 @pytest.mark.parametrize(
