@@ -112,6 +112,6 @@ async def _end(task: OwnedTask[Any], code: UserCode) -> None:
 
 
 def _forget_error(task: asyncio.Task[Any]) -> None:
-    """Keep asyncio from reporting an error that nobody asked for."""
+    """Keep asyncio from reporting an error that is not looked at."""
     if task.done() and not task.cancelled():
         task.exception()

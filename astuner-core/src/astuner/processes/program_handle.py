@@ -56,7 +56,7 @@ class ProgramHandle:
         self._wait_for_guard()
         self.poll()
         files = RecordFiles.of(self.record.id)
-        # The starter deletes the status file; files that nobody reads are swept later.
+        # The starter deletes the status file; files that are not read are swept later.
         for path in (files.record, files.lease, *([files.ended] if self._guard else [])):
             with suppress(OSError):
                 path.unlink()
