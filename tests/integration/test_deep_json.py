@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.adapters import ADAPTER_FILE, read_adapters
+from astuner.config.adapters import ADAPTER_FILE, MANIFEST, read_adapters
 from astuner.errors import ConfigError
 from astuner.memory.model_file import read_model_config
-from astuner.runs.manifest import MANIFEST, find_damage
+from astuner.runs.manifest import find_damage
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = sorted(

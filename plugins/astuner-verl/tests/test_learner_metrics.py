@@ -54,6 +54,6 @@ def test_an_update_has_the_metrics_that_all_backbones_share(native: Callable[...
     tree: Any = native().tree
     tree["actor_rollout_ref"]["actor"] |= {"calculate_entropy": True, "loss_agg_mode": "token-mean"}
     nothing: Any = None
-    run: Any = {"client": nothing, "renderer": nothing, "estimator": nothing, "total_steps": 1}
-    learner = VerlLearner(run=run_info(tmp_path), native=tree, host=Host(), watch=Watch(), **run)
+    run: Any = {"watch": Watch(), "client": nothing, "renderer": nothing, "estimator": nothing, "total_steps": 1}
+    learner = VerlLearner(run=run_info(tmp_path), native=tree, host=Host(), **run)
     assert set(OF_UPDATES) - set(learner.update([make_row()], 1)) == set()
