@@ -1,4 +1,4 @@
-"""A judge that does to every fourth answer what judges have been seen to do; copied into a project.
+"""Judges that do what judges have been seen to do, to the first sibling or to the first group; copied into a project.
 
 `HOSTILE` in the environment names the deed.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from judge import ExactAnswer
 
-from astuner import Verdict, WorkflowOutput, WorkflowTask
+from astuner import Judge, Verdict, WorkflowOutput, WorkflowTask
+from astuner.schema import Group
 
 
 def _raise(error: BaseException) -> Any:
@@ -34,6 +37,9 @@ DEEDS: dict[str, Callable[[], Any]] = {
     "three": lambda: (1.0, True, {}),
     "numpy": lambda: Verdict(np.float32(1), np.bool_(True), components={"f1": np.float32(0.3)}),
     "half_an_emoji": lambda: Verdict(1.0, True, rationale="smile \ud83d"),
+    "hangs": lambda: time.sleep(3600),
+    "crashes": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "nothing_odd": lambda: (1.0, True),
 }
 
 
@@ -45,3 +51,19 @@ class HostileJudge(ExactAnswer):
         if workflow_task.repeat != 0:
             return super().compute_reward(workflow_task, workflow_output)
         return DEEDS[os.environ["HOSTILE"]]()
+
+
+class HostileComparison(Judge):
+    """A judge that compares siblings, and waits for ever for its first group."""
+
+    def __init__(self) -> None:
+        """Wait for the first group."""
+        self._groups = 0
+
+    async def judge(self, group: Group) -> Sequence[Verdict]:
+        """Prefer the last sibling."""
+        self._groups += 1
+        if self._groups == 1:
+            await asyncio.sleep(3600)
+        completed = [episode for episode in group.episodes if episode.completed]
+        return [Verdict(place / len(completed)) for place, _ in enumerate(completed)]

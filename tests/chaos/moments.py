@@ -15,7 +15,7 @@ def count_lines(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def stored(split: str, records: int) -> Moment:
+def has_stored(split: str, records: int) -> Moment:
     """When so many records of a split are in the store: episodes, and one with the verdicts of each group."""
     return lambda run: count_lines(run / "episodes" / f"{split}.jsonl") >= records
 
@@ -41,18 +41,18 @@ RECORDS = EPISODES + GROUPS
 MOMENTS: Mapping[str, Moment] = {
     "starting": exists("lock"),
     "running": is_running,
-    "first_validation": stored("validation", 3),
-    "first_step": stored("train", 2),
-    "second_step": stored("train", RECORDS + 4),
+    "first_validation": has_stored("validation", 3),
+    "first_step": has_stored("train", 2),
+    "second_step": has_stored("train", RECORDS + 4),
     "metrics_row": lambda run: count_lines(run / "metrics.jsonl") >= 2,
     "writing_a_checkpoint": exists("checkpoints/writing_2"),
     "checkpoint_written": exists("checkpoints/step_2"),
-    "validation_of_a_checkpoint": stored("validation", 8),
-    "third_step": stored("train", 2 * RECORDS + 5),
+    "validation_of_a_checkpoint": has_stored("validation", 8),
+    "third_step": has_stored("train", 2 * RECORDS + 5),
     "writing_the_last_checkpoint": exists("checkpoints/writing_4"),
 }
 
 
 def choose_moment(rng: random.Random) -> Moment:
     """Return a moment somewhere in the run."""
-    return stored("train", rng.randint(1, 4 * RECORDS - 1))
+    return has_stored("train", rng.randint(1, 4 * RECORDS - 1))

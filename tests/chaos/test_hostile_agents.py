@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -138,6 +139,39 @@ def test_what_a_judge_does_costs_its_own_episode(supervisor: Supervisor, deed: s
     episodes = list(read_episodes(supervisor.directory / "episodes", "train"))
     unjudged = {e.repeat: e.verdict.reason for e in episodes if isinstance(e.verdict, Unjudged)}
     assert unjudged == ({0: JUDGES[deed]} if JUDGES[deed] else {})
+
+
+@pytest.mark.parametrize(
+    ("judge", "unjudged", "says"),
+    [
+        ("HostileJudge", {0}, "gave no verdict within 3 s; it was at hostile_judge.py:"),
+        ("HostileComparison", {0, 1, 2, 3}, "judge HostileComparison: no answer within 3 s; it was at hostile_judge.py:"),
+    ],
+)
+def test_a_judge_that_hangs_is_named_after_its_time_and_counted(
+    supervisor: Supervisor, judge: str, unjudged: set[int], says: str
+) -> None:
+    settings = (f"--set=task_judge.judge_protocol=./hostile_judge.py:{judge}", "--set=task_judge.timeout_s=3")
+    check_end(supervisor.run(*SETTINGS, *settings, env={"HOSTILE": "hangs"}))
+    episodes = read_episodes(supervisor.directory / "episodes", "train")
+    found = {e.repeat: e.verdict for e in episodes if isinstance(e.verdict, Unjudged)}
+    assert {verdict.reason for verdict in found.values()} == {"judge_timeout"}
+    assert found.keys() == unjudged
+    assert all(says in verdict.detail for verdict in found.values())
+    (row,) = metric_rows(supervisor.directory)
+    assert row["signal/lost/judge_timeout"] == (HOSTILE if judge == "HostileJudge" else EPISODES // HOSTILE)
+
+
+def test_a_judge_that_crashes_its_process_is_named_and_the_next_attempt_says_that_it_happened(supervisor: Supervisor) -> None:
+    judge = "--set=task_judge.judge_protocol=./hostile_judge.py:HostileJudge"
+    ended = supervisor.run(*SETTINGS, judge, env={"HOSTILE": "crashes"})
+    assert ended.code == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in ended.said
+    assert "hostile_judge.py" in ended.said
+    assert ended.left == []
+    resumed = supervisor.run(*SETTINGS, judge, "--resume", env={"HOSTILE": "nothing_odd"})
+    check_end(resumed)
+    assert "the last attempt ended without a word" in resumed.said
 
 
 def test_an_agent_that_ends_the_process_does_not_look_like_success(supervisor: Supervisor) -> None:

@@ -30,7 +30,7 @@ class Published:
     """Environment variables that hold the usual API keys of a package."""
 
     def package_of(self, kind: str, name: str) -> str | None:
-        """Return the name of the package that brings a component; None for one that nobody publishes."""
+        """Return the name of the package that brings a component; None for one that is not published."""
         requirement = self.components.get((kind, name))
         return None if requirement is None else requirement.partition("[")[0]
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from astuner.containment.endings import UserInterrupt
 from astuner.containment.user_code import UserCode, find_running_code
 from astuner.driver.control import RunControl, stop_on_signals
 
 
 def make_control() -> RunControl:
     nothing: Any = None
-    return RunControl(store=nothing, hooks=nothing, resume_step=0, notify=nothing, progress=nothing)
+    return RunControl(store=nothing, hooks=nothing, resume_step=0, notify=nothing, progress=lambda *_: None)
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, RuntimeError, ImportError])
@@ -35,3 +36,22 @@ def test_a_signal_that_arrives_inside_users_code_stops_the_run_in_the_name_of_th
     with stop_on_signals(control, lambda text: None):
         UserCode("the workflow").make_context().run(os.kill, os.getpid(), signal.SIGINT)
     assert asking == [None]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_users_code_ignores_stops_the_run_from_the_next_episode_on(number: signal.Signals) -> None:
+    control = make_control()
+    with stop_on_signals(control, lambda text: None):
+        signal.signal(number, signal.SIG_IGN)
+        control.progress("rollout", 1, 8)
+        os.kill(os.getpid(), number)
+    assert control.stop
+
+
+def test_after_the_first_signal_progress_leaves_the_second_one_to_end_the_run_at_once() -> None:
+    control = make_control()
+    with stop_on_signals(control, lambda text: None):
+        os.kill(os.getpid(), signal.SIGINT)
+        control.progress("rollout", 1, 8)
+        with pytest.raises(UserInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)

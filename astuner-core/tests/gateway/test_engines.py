@@ -25,7 +25,9 @@ from astuner.testing.run_infos import run_info
 USER = [{"role": "user", "content": "hello"}]
 
 
-async def said(engine: ScriptedEngine, prompt: str, *, session: str = "s", max_tokens: int = 50) -> tuple[str, str | None]:
+async def generate_text(
+    engine: ScriptedEngine, prompt: str, *, session: str = "s", max_tokens: int = 50
+) -> tuple[str, str | None]:
     tokenizer = engine._tokenizer
     sampling = Sampling(max_tokens=max_tokens, stop_token_ids=(2,))
     request = Request(id="1", session=session, prompt_ids=tokenizer.encode(prompt), sampling=sampling)
@@ -37,10 +39,10 @@ async def said(engine: ScriptedEngine, prompt: str, *, session: str = "s", max_t
 @pytest.mark.asyncio
 async def test_replies_follow_the_calls_of_a_conversation(renderer: Any) -> None:
     engine = ScriptedEngine(ScriptedEngine.Options(replies=("one", "two")), tokenizer=renderer.tokenizer)
-    texts = [(await said(engine, "x", session=session))[0] for session in ("a", "a", "b", "a")]
+    texts = [(await generate_text(engine, "x", session=session))[0] for session in ("a", "a", "b", "a")]
     assert texts == ["one<|im_end|>", "two<|im_end|>", "one<|im_end|>", "two<|im_end|>"]
     await engine.release("a")
-    assert (await said(engine, "x", session="a"))[0] == "one<|im_end|>"
+    assert (await generate_text(engine, "x", session="a"))[0] == "one<|im_end|>"
 
 
 @pytest.mark.asyncio
@@ -49,14 +51,16 @@ async def test_the_first_line_that_matches_the_last_message_answers(renderer: An
     path.write_text('{"match": "sum of \\\\d", "reply": "seven"}\n\n{"reply": "what?"}\n')
     engine = ScriptedEngine(tokenizer=renderer.tokenizer, script=read_script(path))
     earlier = "<|im_start|>user\nthe sum of 3<|im_end|>\n"
-    assert (await said(engine, f"{earlier}<|im_start|>assistant\n"))[0] == "seven<|im_end|>"
-    assert (await said(engine, f"{earlier}<|im_start|>user\nthanks<|im_end|>\n<|im_start|>assistant\n"))[0] == "what?<|im_end|>"
+    assert (await generate_text(engine, f"{earlier}<|im_start|>assistant\n"))[0] == "seven<|im_end|>"
+    assert (await generate_text(engine, f"{earlier}<|im_start|>user\nthanks<|im_end|>\n<|im_start|>assistant\n"))[
+        0
+    ] == "what?<|im_end|>"
 
 
 @pytest.mark.asyncio
 async def test_a_reply_is_cut_at_its_limit(renderer: Any) -> None:
     engine = ScriptedEngine(tokenizer=renderer.tokenizer, reply=lambda prompt, request: "a b c d e f")
-    text, reason = await said(engine, "x", max_tokens=3)
+    text, reason = await generate_text(engine, "x", max_tokens=3)
     assert reason == "length"
     assert not text.endswith("<|im_end|>")
 
@@ -79,7 +83,7 @@ async def test_a_run_brings_the_tokenizer_and_the_script(renderer: Any, tmp_path
     options = ScriptedEngine.Options(script="script.jsonl")
     engine = ScriptedEngine.from_run(options, run_of(tmp_path, tmp_path / "model"))
     await engine.start()
-    assert (await said(engine, "x"))[0] == "seven<|im_end|>"
+    assert (await generate_text(engine, "x"))[0] == "seven<|im_end|>"
 
 
 def test_an_engine_with_nothing_to_say_is_refused(tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ async def test_a_script_takes_no_weights(renderer: Any) -> None:
 async def test_a_paused_engine_waits(renderer: Any) -> None:
     engine = ScriptedEngine(ScriptedEngine.Options(replies=("one",)), tokenizer=renderer.tokenizer)
     await engine.pause()
-    task = asyncio.create_task(said(engine, "x"))
+    task = asyncio.create_task(generate_text(engine, "x"))
     await asyncio.sleep(0.01)
     assert not task.done()
     await engine.resume()

@@ -85,6 +85,12 @@ def test_a_judge_that_fails_leaves_the_episode_unrewarded_and_says_why(judge, re
     assert found.reason == reason
 
 
+def test_a_judge_that_compares_siblings_and_hangs_is_named_and_leaves_the_whole_group_unjudged():
+    found = judged([blank(0), blank(1)], Hanging(), timeout_s=0.05)
+    assert [type(one) for one in found] == [Unjudged, Unjudged]
+    assert found[0].detail.startswith("judge Hanging: no answer within 0.05 s; it was at test_group_judging.py:")
+
+
 class Impatient(Judge):
     async def judge(self, group):
         raise TimeoutError("math-verify gave no answer in 5 s")
@@ -93,7 +99,7 @@ class Impatient(Judge):
 def test_a_limit_of_the_judge_itself_is_not_called_that_of_the_run():
     (found,) = judged([blank()], Impatient(), timeout_s=60)
     assert found.reason == "judge_error"
-    assert found.detail.startswith("TimeoutError: math-verify gave no answer in 5 s (test_group_judging.py:")
+    assert found.detail.startswith("judge Impatient: TimeoutError: math-verify gave no answer in 5 s (test_group_judging.py:")
 
 
 def test_several_judges_are_added_up_by_weight_and_each_is_named():

@@ -26,7 +26,7 @@ def planned(tmp_path: Path) -> Planned:
     return plan
 
 
-def said(plan: Plan) -> str:
+def join_notices(plan: Plan) -> str:
     return "\n".join(plan.notices)
 
 
@@ -57,8 +57,8 @@ def test_text_is_not_refused_where_nothing_inexact_is_trained_unasked(planned: P
 
 
 def test_text_is_named_as_inexact(planned: Planned) -> None:
-    assert "timeline_compare_level: 'text' is inexact" in said(planned(TEXT))
-    assert "inexact" not in said(planned({}))
+    assert "timeline_compare_level: 'text' is inexact" in join_notices(planned(TEXT))
+    assert "inexact" not in join_notices(planned({}))
 
 
 def test_drift_cannot_be_left_in(planned: Planned) -> None:
@@ -68,13 +68,13 @@ def test_drift_cannot_be_left_in(planned: Planned) -> None:
 
 
 def test_checks_of_tool_formats_point_to_the_detector(planned: Planned) -> None:
-    assert "log_tool_format_check has no effect with the backbone 'debug': malformed tool calls" in said(
+    assert "log_tool_format_check has no effect with the backbone 'debug': malformed tool calls" in join_notices(
         planned({"log_tool_format_check": True})
     )
 
 
 def test_keys_that_mean_nothing_here_are_named(planned: Planned) -> None:
-    found = said(
+    found = join_notices(
         planned({"context_tracker_type": "linear", "detect_timeline_snap": True, "alien_llm_model": "m", "max_env_len": 9})
     )
     assert "context_tracker.detect_timeline_snap has no effect: the tracker 'linear' merges nothing." in found
@@ -83,12 +83,14 @@ def test_keys_that_mean_nothing_here_are_named(planned: Planned) -> None:
 
 
 def test_keys_that_hold_the_default_are_not_remarked_on(planned: Planned) -> None:
-    assert "no effect" not in said(planned({"alien_llm_response_length": 512, "max_env_len": 4096}))
+    assert "no effect" not in join_notices(planned({"alien_llm_response_length": 512, "max_env_len": 4096}))
 
 
 @pytest.mark.parametrize("name", ["sliding_window", "auto_context", "linear_think", "auto_context_cm"])
 def test_a_tracker_of_the_conversation_says_that_a_workflow_decides(planned: Planned, name: str) -> None:
-    assert f"with a workflow, '{name.removesuffix('_cm')}' only reads samples" in said(planned({"context_tracker_type": name}))
+    assert f"with a workflow, '{name.removesuffix('_cm')}' only reads samples" in join_notices(
+        planned({"context_tracker_type": name})
+    )
 
 
 def test_older_yaml_is_read(planned: Planned) -> None:

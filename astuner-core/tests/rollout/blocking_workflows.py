@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -17,6 +18,11 @@ class Says(Workflow):
         return WorkflowOutput(
             metadata={"pid": os.getpid(), "thread": threading.get_ident(), "query": workflow_task.task.main_query}
         )
+
+
+class Counts(Workflow):
+    async def execute(self, workflow_task, tuner):
+        return WorkflowOutput(metadata={"searched": len(gc.get_objects()), "kept": gc.get_freeze_count()})
 
 
 class Unpicklable(Workflow):

@@ -86,6 +86,13 @@ def test_a_process_is_kept_for_the_next_episode():
     assert os.getpid() not in pids
 
 
+def test_a_process_does_not_search_what_was_imported_for_garbage_after_each_episode():
+    counts = [checked.output.metadata for checked in play(InProcess(target("Counts"), HERE, 1), times=4)]
+    assert all(found["searched"] < found["kept"] / 4 for found in counts), counts
+    # What the later episodes leave behind is searched.
+    assert counts[2]["kept"] == counts[3]["kept"]
+
+
 def test_an_exception_in_a_process_crosses_as_text_with_its_place():
     with pytest.raises(WorkflowCrashed, match=r"KeyError: 'answer' \(blocking_workflows\.py:\d+\)"):
         play(InProcess(target("Raises"), HERE, 1))

@@ -34,6 +34,23 @@ def test_every_task_of_an_epoch_is_seen_once():
     assert Counter(i for step in range(1, 6) for i in ids(found.batch(step))) == Counter(map(str, range(20)))
 
 
+def test_an_unshuffled_run_carries_the_remainder_over_into_the_next_epoch():
+    found = sampler(count=5, batch=2, epochs=2, shuffle=False)
+    assert found.total_steps == 5
+    drawn = [ids(found.batch(step)) for step in range(1, 6)]
+    assert drawn == [["0", "1"], ["2", "3"], ["4", "0"], ["1", "2"], ["3", "4"]]
+
+
+@given(st.integers(1, 40), st.integers(1, 8), st.integers(1, 5))
+def test_an_unshuffled_run_trains_every_task_equally_often_but_for_one_batch(count, batch, epochs):
+    batch = min(batch, count)
+    found = sampler(count, batch, epochs, shuffle=False)
+    times = Counter(i for step in range(1, found.total_steps + 1) for i in ids(found.batch(step)))
+    left_over = epochs * count - times.total()
+    assert 0 <= left_over < batch
+    assert {times[str(i)] for i in range(count)} <= {epochs - 1, epochs}
+
+
 def test_epochs_come_in_different_orders():
     found = sampler()
     assert [ids(found.batch(s)) for s in range(1, 6)] != [ids(found.batch(s)) for s in range(6, 11)]

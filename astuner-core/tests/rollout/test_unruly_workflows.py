@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from astuner.containment import contained_call
+from astuner.containment import guarded_loop
 from astuner.rollout.workflows import load_workflow
 from astuner.schema import Episode
 
@@ -77,7 +77,7 @@ def test_a_workflow_cannot_stop_the_loop_of_others(play: Play, isolation: str) -
 def test_a_workflow_that_swallows_its_cancellation_is_abandoned_at_its_time_limit_and_named(
     play: Any, monkeypatch: pytest.MonkeyPatch, isolation: str
 ) -> None:
-    monkeypatch.setattr(contained_call, "GRACE_S", 0.2)
+    monkeypatch.setattr(guarded_loop, "GRACE_S", 0.2)
     failed, good = play("Swallows", isolation, episode_timeout_s=0.5 if isolation != "process" else 8.0)
     assert failed.failures[-1].reason == "timeout"
     # A process is killed, whatever the workflow does, and on a busy machine its start alone may take the sibling's time.
@@ -97,7 +97,7 @@ def test_a_task_that_a_workflow_leaves_behind_does_not_keep_the_run_from_ending(
 
 
 def test_a_blocked_thread_is_left_behind_and_named(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contained_call, "GRACE_S", 0.2)
+    monkeypatch.setattr(guarded_loop, "GRACE_S", 0.2)
     failed, good = play("BlocksForSeconds", "thread", episode_timeout_s=0.5)
     assert failed.failures[-1].reason == "timeout"
     assert "unruly_workflows.py:" in failed.failures[-1].detail

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from astuner.errors import ConfigError
 from astuner.testing.episodes import episode, group
 from astuner.training.loop import spread_evenly
+from astuner.training.metric_names import OF_EPISODES
 
 FILE = Path(__file__).with_name("serving_backbone.py")
 TASKS = [{"task_id": name, "main_query": f"{name}?", "answer": "4"} for name in ("2+2", "1+3", "8-4")]
@@ -41,6 +42,12 @@ def test_every_sample_is_compared_with_the_reference_when_that_is_part_of_the_re
 def test_the_time_of_the_engine_counts_in_the_step_whose_episodes_it_generated(run: Any, backbone: str):
     # One second per request, and two episodes in the last step.
     assert run(tasks=TASKS, backbone=f"{FILE}:{backbone}", settings=trainer()).metrics["time/engine_s"] == 2.0
+
+
+@pytest.mark.parametrize("backbone", ["ServingBackbone", "OverlappingBackbone"])
+def test_a_step_has_the_metrics_of_episodes_that_all_backbones_share(run: Any, backbone: str):
+    found = run(tasks=TASKS, backbone=f"{FILE}:{backbone}", settings=trainer()).metrics
+    assert set(OF_EPISODES) - set(found) == set()
 
 
 def test_groups_without_signal_lie_between_those_with_it():

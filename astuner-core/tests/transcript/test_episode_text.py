@@ -24,13 +24,13 @@ CALL = {
 }
 
 
-def said(answer: Any, index: int = 0, agent: str = "agent", **fields: Any) -> Call:
+def make_call(answer: Any, index: int = 0, agent: str = "agent", **fields: Any) -> Call:
     reply = answer if isinstance(answer, dict) else {"role": "assistant", "content": answer}
     output = np.array([7, 8, 2], np.int32)
     return Call(**{**CALL, "index": index, "agent": agent, "reply": reply, "output_ids": output, **fields})
 
 
-def told(*calls: Call, **fields: Any) -> Episode:
+def make_episode(*calls: Call, **fields: Any) -> Episode:
     return evolve(episode(), calls=calls, samples=(), **fields)
 
 
@@ -42,7 +42,7 @@ def test_speakers_reasoning_and_tool_calls_have_lines_of_their_own() -> None:
     call = {"function": {"name": "add", "arguments": '{"a": 1}'}}
     reply = {"role": "assistant", "reasoning_content": "hm\nwell", "content": "so", "tool_calls": [call]}
     asked = ({"role": "user", "content": [{"type": "text", "text": "π?"}]},)
-    assert format_transcript(told(said(reply, agent="solver", messages=asked))).splitlines() == [
+    assert format_transcript(make_episode(make_call(reply, agent="solver", messages=asked))).splitlines() == [
         "episode train/1/t/0: π?",
         "  user: π?",
         "  assistant (solver): <think> hm",
@@ -56,7 +56,7 @@ def test_speakers_reasoning_and_tool_calls_have_lines_of_their_own() -> None:
 def test_each_call_says_what_was_fed_sampled_and_trained() -> None:
     trained = evolve(sample("train/1/t/0"), ids=np.array([5, 6, 7, 8, 2], np.int32), mask=np.array([0, 0, 1, 1, 1], bool))
     trained = evolve(trained, logprobs=np.zeros(5, np.float32))
-    found = evolve(told(said("yes"), said("no", 1, untrained="frozen_agent")), samples=(trained,))
+    found = evolve(make_episode(make_call("yes"), make_call("no", 1, untrained="frozen_agent")), samples=(trained,))
     lines = format_transcript(found, tokens=True).splitlines()
     assert "    [call 0: 2 ids fed, 3 sampled, all trained, stop]" in lines
     assert "    [call 1: 2 ids fed, 3 sampled, 0 trained (frozen_agent), stop]" in lines
@@ -65,7 +65,7 @@ def test_each_call_says_what_was_fed_sampled_and_trained() -> None:
 def test_an_answer_that_is_trained_in_part_is_shown_token_by_token() -> None:
     half = evolve(sample("train/1/t/0"), ids=np.array([5, 6, 7, 8, 2], np.int32), mask=np.array([0, 0, 0, 1, 1], bool))
     half = evolve(half, logprobs=np.zeros(5, np.float32))
-    found = evolve(told(said("yes"), untrained={"over_sample_limit": 1}), samples=(half,))
+    found = evolve(make_episode(make_call("yes"), untrained={"over_sample_limit": 1}), samples=(half,))
     lines = format_transcript(found, tokens=Details(decode=decode)).splitlines()
     assert "    [call 0: 2 ids fed, 3 sampled, 2 trained (over_sample_limit), stop]" in lines
     assert "    trained in part, [[so]]: <7>[[<8><2>]]" in lines
@@ -76,14 +76,20 @@ def test_an_answer_that_is_trained_in_part_is_shown_token_by_token() -> None:
 
 def test_a_reward_comes_with_its_parts_and_reasons() -> None:
     verdict = Verdict(0.75, True, components={"format": 0.5}, rewards={"solver": 1.0, "critic": 0.5}, rationale="short")
-    assert format_outcome(told(verdict=verdict)) == "reward 0.75, success; format 0.5; by agent: solver 1, critic 0.5 (short)"
-    assert format_outcome(told(verdict=Verdict(0.0, rationale="one\ntwo"))) == "reward 0\none\ntwo"
-    assert format_outcome(told(verdict=Unjudged(reason="judge_error", detail="KeyError"))) == "no reward: judge_error: KeyError"
+    assert (
+        format_outcome(make_episode(verdict=verdict))
+        == "reward 0.75, success; format 0.5; by agent: solver 1, critic 0.5 (short)"
+    )
+    assert format_outcome(make_episode(verdict=Verdict(0.0, rationale="one\ntwo"))) == "reward 0\none\ntwo"
+    assert (
+        format_outcome(make_episode(verdict=Unjudged(reason="judge_error", detail="KeyError")))
+        == "no reward: judge_error: KeyError"
+    )
 
 
 def test_failures_stand_below_what_was_said() -> None:
     first, last = Failure(reason="timeout", detail="over 3 s", retried=True), Failure(reason="timeout", detail="over 3 s")
-    failed = told(said({}, untrained="aborted"), output=None, verdict=None, failures=(first, last))
+    failed = make_episode(make_call({}, untrained="aborted"), output=None, verdict=None, failures=(first, last))
     assert format_transcript(failed, tokens=True).splitlines()[1:] == [
         "  assistant: (no answer: aborted)",
         "    [call 0: 2 ids fed, 3 sampled, 0 trained (aborted), stop]",
@@ -95,14 +101,14 @@ def test_failures_stand_below_what_was_said() -> None:
 
 def test_a_long_text_is_shown_without_its_middle_and_says_where_all_of_it_is() -> None:
     page, details = Page(longest=30), Details(full_text_in=Path("episodes/train.jsonl"))
-    lines = format_transcript(told(said("a" * 1000 + "z" * 500)), page=page, tokens=details).splitlines()
+    lines = format_transcript(make_episode(make_call("a" * 1000 + "z" * 500)), page=page, tokens=details).splitlines()
     assert lines[1] == f"  assistant: {'a' * 20} [... 1,470 characters ...] {'z' * 10}"
     assert lines[-1] == "  the full text is in episodes/train.jsonl"
-    assert "full text" not in format_transcript(told(said("short")), page=page, tokens=details)
+    assert "full text" not in format_transcript(make_episode(make_call("short")), page=page, tokens=details)
 
 
 def test_lines_are_wrapped_at_a_terminal_below_the_text_that_they_go_on_with() -> None:
-    found = format_transcript(told(said("one two three four five six seven")), page=Page(width=30)).splitlines()
+    found = format_transcript(make_episode(make_call("one two three four five six seven")), page=Page(width=30)).splitlines()
     assert found[1:3] == ["  assistant: one two three ", "      four five six seven"]
 
 
@@ -114,8 +120,8 @@ def test_calls_without_token_ids_show_each_message_once() -> None:
     nothing = {"prompt_ids": np.empty(0, np.int32), "output_ids": np.empty(0, np.int32), "logprobs": np.empty(0, np.float32)}
     question, answer = {"role": "user", "content": "one?"}, {"role": "assistant", "content": "1", "refusal": None}
     again = {"role": "user", "content": "sure?"}
-    calls = (said("1", messages=(question,), **nothing), said("yes", 1, messages=(question, answer, again), **nothing))
-    lines = format_transcript(told(*calls), tokens=True).splitlines()
+    calls = (make_call("1", messages=(question,), **nothing), make_call("yes", 1, messages=(question, answer, again), **nothing))
+    lines = format_transcript(make_episode(*calls), tokens=True).splitlines()
     assert lines[1:-1] == [
         "  user: one?",
         "  assistant: 1",
@@ -127,7 +133,7 @@ def test_calls_without_token_ids_show_each_message_once() -> None:
 
 
 def test_the_reward_can_be_left_to_who_knows_it_later() -> None:
-    assert format_transcript(told(said("yes"), task=Task(main_query="?")), with_outcome=False).splitlines() == [
+    assert format_transcript(make_episode(make_call("yes"), task=Task(main_query="?")), with_outcome=False).splitlines() == [
         "episode train/1/t/0: ?",
         "  assistant: yes",
     ]

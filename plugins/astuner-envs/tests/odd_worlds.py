@@ -9,7 +9,7 @@ import sys
 import time
 
 
-def said(content):
+def make_message(content):
     return {"role": "user", "content": str(content).strip()}
 
 
@@ -33,7 +33,7 @@ class Odd:
     async def step(self, action):
         match action["content"]:
             case "half":
-                return [said("a \ud83d b \ud83d\ude00")], 0.0, False, {"\udfff": "\ud800"}
+                return [make_message("a \ud83d b \ud83d\ude00")], 0.0, False, {"\udfff": "\ud800"}
             case "raise half":
                 raise ValueError("the world broke at \ud83d")
             case "raise":
@@ -49,11 +49,11 @@ class Odd:
             case "exit":
                 os._exit(3)
             case "start":
-                return [said(start())], 0.0, False, {}
+                return [make_message(start())], 0.0, False, {}
             case "start away":
                 # Neither in the group of this process, nor its child for long.
                 shell = f"{sys.executable} -c 'import time; time.sleep(600)' >/dev/null 2>&1 & echo $!"
-                return [said(subprocess.check_output(["setsid", "sh", "-c", shell], text=True))], 0.0, False, {}
+                return [make_message(subprocess.check_output(["setsid", "sh", "-c", shell], text=True))], 0.0, False, {}
             case "start and sleep":
                 print("started", start(), flush=True)
                 time.sleep(60)
@@ -98,4 +98,4 @@ class Helped(Odd):
         cls.helper = start()
 
     async def step(self, action):
-        return [said(self.helper)], 0.0, False, {}
+        return [make_message(self.helper)], 0.0, False, {}

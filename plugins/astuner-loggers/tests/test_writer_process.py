@@ -126,7 +126,7 @@ def info_here(tmp_path: Path) -> RunInfo:
     return run_info(tmp_path)
 
 
-def said(place: Path) -> list[list[Any]]:
+def read_calls(place: Path) -> list[list[Any]]:
     return [json.loads(line) for line in (place / "said").read_text().splitlines()]
 
 
@@ -136,7 +136,7 @@ def test_a_run_is_begun_written_and_ended_in_order(logger: Callable[..., Process
     made.log(1, {"reward/mean": 0.5})
     made.astuner_run_finished(exit_code=1)
     made.close()
-    assert said(place) == [["open", None, 0], ["log", 1, {"reward/mean": 0.5}], ["close", "failed"]]
+    assert read_calls(place) == [["open", None, 0], ["log", 1, {"reward/mean": 0.5}], ["close", "failed"]]
 
 
 def test_a_run_that_came_to_nothing_is_not_tracked(logger: Callable[..., ProcessLogger], place: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_library_finds_a_home_and_variables_of_its_own(
     made = logger("TellsOfItself")
     made.log(1, {"reward/mean": 0.5})
     made.close()
-    assert said(place)[1] == [str(place / "home"), str(place), ["MADE_UP_DIRECTORY", "MADE_UP_PROXY"]]
+    assert read_calls(place)[1] == [str(place / "home"), str(place), ["MADE_UP_DIRECTORY", "MADE_UP_PROXY"]]
 
 
 def test_what_was_refused_is_told_with_the_place_of_the_rest(logger: Callable[..., ProcessLogger], info_here: RunInfo) -> None:
@@ -212,7 +212,7 @@ def test_a_transcript_with_half_a_character_is_written_as_one_that_every_service
     made = logger("Reads")
     made.log_episodes(1, [group([1.0], said="half \ud800 of one")])
     made.close()
-    ((text,),) = said(place)[1]
+    ((text,),) = read_calls(place)[1]
     assert "half \ufffd of one" in text
 
 
@@ -239,7 +239,7 @@ def test_a_run_goes_on_with_its_own_in_a_directory_that_it_shares(
     new.truncate_after(5)
     new.log(6, {"reward/mean": 0.5})
     new.close()
-    assert [run_id for do, run_id, *_ in said(place) if do == "open"] == [None, None, "an id", None]
+    assert [run_id for do, run_id, *_ in read_calls(place) if do == "open"] == [None, None, "an id", None]
     assert (tmp_path / "one" / "made_up" / "astuner.json").is_file()
     assert not (place / "astuner.json").exists()
 
@@ -277,7 +277,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     deadline = time.monotonic() + 30
     while psutil.pid_exists(int(ended.stdout)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert said(place)[-1] == ["close", "interrupted"]
+    assert read_calls(place)[-1] == ["close", "interrupted"]
 
 
 def test_a_process_whose_run_is_gone_does_not_wait_for_its_service(place: Path, tmp_path: Path) -> None:

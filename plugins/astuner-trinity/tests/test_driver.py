@@ -17,10 +17,13 @@ from astuner.judging.estimators import Grpo
 from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes
 from astuner.schema import Episode, Event, Group, Split, StepReport, Task, ValidationReport, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info
+from astuner.training.metric_names import OF_EPISODES, OF_UPDATES
+from astuner.training.signal import TOKEN_SUMS
 from astuner_trinity.driver import Driver
 from astuner_trinity.layout import Layout, record_of
 from astuner_trinity.native_configuration import Wanted, finish_configuration
 from astuner_trinity.process_environment import Machine
+from astuner_trinity.rows import MEASURED
 from astuner_trinity.schedule import Schedule
 from astuner_trinity.spool import Spool
 
@@ -92,8 +95,8 @@ class Trinity:
     def finalizes(self, step: int) -> None:
         self._measures("explorer", step, **{"rollout/finished_task_count": float(GROUPS)})
 
-    def trains(self, step: int) -> None:
-        self._measures("trainer", step, **{"actor/grad_norm": 1.0})
+    def trains(self, step: int, **measured: float) -> None:
+        self._measures("trainer", step, **{"actor/grad_norm": 1.0, **measured})
 
     def ends(self) -> None:
         self._record("launch.jsonl", ended=STAGE)
@@ -224,3 +227,16 @@ def test_a_step_was_played_from_its_first_group_to_its_last(trinity: Callable[..
     # The earlier group of each step began two minutes before it ended.
     assert [round(step.metrics["time/rollout_s"] / 60) for step in steps] == [2, 2]
     assert [step.metrics["signal/groups_filtered"] for step in steps] == [0, 0]
+
+
+def test_a_step_has_the_metrics_that_all_backbones_share(trinity: Callable[..., Trinity]) -> None:
+    one = trinity()
+    one.enters("both")
+    sums = dict.fromkeys((*TOKEN_SUMS, "drift", "update_ratio", "abs_max", "tokens_computed", "rate"), 1.0)
+    for step in (1, 2):
+        one.plays(step)
+        one.finalizes(step)
+        one.trains(step, **{f"actor/{MEASURED}{name}": value for name, value in sums.items()})
+    one.ends()
+    steps = [event for event in followed(one) if isinstance(event, StepReport)]
+    assert [{*OF_EPISODES, *OF_UPDATES} - set(step.metrics) for step in steps] == [set(), set()]

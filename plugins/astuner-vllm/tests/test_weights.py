@@ -32,7 +32,7 @@ def module(*, tied: bool = True, dtype: Any = torch.float32) -> Any:
     return Qwen2ForCausalLM(config).to(dtype)
 
 
-def stored(ref: Any, place: Path, dtype: str | None = None) -> tuple[bool, dict[str, Any], Any]:
+def store_and_read(ref: Any, place: Path, dtype: str | None = None) -> tuple[bool, dict[str, Any], Any]:
     """Return whether it is an adapter, the tensors, and the adapter's configuration."""
 
     async def store() -> tuple[bool, dict[str, Any], Any]:
@@ -49,7 +49,7 @@ def test_a_module_is_stored_under_the_names_of_its_checkpoint(tmp_path: Path, ti
     model = module(tied=tied)
     model.save_pretrained(tmp_path / "checkpoint")
     expected = load_file(tmp_path / "checkpoint" / "model.safetensors")
-    adapter, tensors, _ = stored(model, tmp_path / "place")
+    adapter, tensors, _ = store_and_read(model, tmp_path / "place")
     assert (False, expected.keys()) == (adapter, tensors.keys())
     assert all(torch.equal(tensors[name], expected[name]) for name in expected)
 
@@ -57,33 +57,33 @@ def test_a_module_is_stored_under_the_names_of_its_checkpoint(tmp_path: Path, ti
 def test_a_plain_module_is_stored_with_each_shared_tensor_once(tmp_path: Path) -> None:
     one, other = torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4, bias=False)
     other.weight = one.weight
-    _, tensors, _ = stored(torch.nn.Sequential(one, other), tmp_path)
+    _, tensors, _ = store_and_read(torch.nn.Sequential(one, other), tmp_path)
     assert list(tensors) == ["0.weight"]
 
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_nothing_finer_is_stored_than_the_server_computes_in(tmp_path: Path, tied: bool) -> None:
-    _, tensors, _ = stored(module(tied=tied), tmp_path, "bfloat16")
+    _, tensors, _ = store_and_read(module(tied=tied), tmp_path, "bfloat16")
     assert {torch.bfloat16} == {tensor.dtype for tensor in tensors.values()}
     assert tied == ("lm_head.weight" not in tensors)
 
 
 def test_coarser_weights_stay_as_they_are(tmp_path: Path) -> None:
-    _, tensors, _ = stored(module(dtype=torch.bfloat16), tmp_path, "float32")
+    _, tensors, _ = store_and_read(module(dtype=torch.bfloat16), tmp_path, "float32")
     assert {torch.bfloat16} == {tensor.dtype for tensor in tensors.values()}
 
 
 def test_of_a_module_with_adapters_only_these_are_stored(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft", reason="adapters need peft")
     adapted = peft.get_peft_model(module(), peft.LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM"))
-    adapter, tensors, config = stored(adapted, tmp_path)
+    adapter, tensors, config = store_and_read(adapted, tmp_path)
     assert (adapter, config["r"]) == (True, 2)
     assert tensors
     assert all("lora_" in name for name in tensors)
 
 
 def test_files_are_removed_after_use(tmp_path: Path) -> None:
-    stored(module(), tmp_path)
+    store_and_read(module(), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -99,14 +99,14 @@ def test_files_are_removed_when_the_use_fails(tmp_path: Path) -> None:
 
 def test_a_directory_is_used_as_it_is_and_stays(tmp_path: Path) -> None:
     module().save_pretrained(tmp_path / "checkpoint")
-    adapter, tensors, _ = stored(tmp_path / "checkpoint", tmp_path / "place")
+    adapter, tensors, _ = store_and_read(tmp_path / "checkpoint", tmp_path / "place")
     assert (adapter, bool(tensors)) == (False, True)
     assert (tmp_path / "checkpoint" / "model.safetensors").exists()
 
 
 def test_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="a torch module or a directory, not 17"):
-        stored(17, tmp_path)
+        store_and_read(17, tmp_path)
 
 
 def test_files_go_into_memory_where_it_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         faulthandler.enable()
     try:
         status = exit_code_of(arguments)
+    except KeyboardInterrupt:
+        # One more, while the first was being answered.
+        status = 130
     except Exception:  # noqa: BLE001 - shown as Python shows it; threads left behind must not hold up the end
         sys.excepthook(*sys.exc_info())
         status = 1

@@ -65,7 +65,7 @@ def _find_moved(base: str, directory: Path) -> str:
     try:
         written_at = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))["written_at"]
         moved = os.path.abspath(directory.resolve() / os.path.relpath(base, written_at))
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return base
     return moved if Path(moved).is_dir() else base
 

@@ -12,6 +12,7 @@ from typing import Any
 from attrs import define, field
 
 from astuner.config.aliases import ROOT_ALIASES, add_old_keys
+from astuner.config.interpolation_bounds import MOST_CHARACTERS, MOST_REFERENCES, Expansions
 from astuner.config.places import ROOT, KeyPath, format_path
 from astuner.config.schema_keys import walk_schema
 from astuner.config.structure_errors import Fault, find_closest
@@ -50,11 +51,26 @@ class Interpolation:
         from omegaconf import OmegaConf
 
         sound = change_leaves(self.tree, self._remove_bad_grammar)
+        sound = change_leaves(sound, partial(self._remove_large, Expansions(self._add_aliases(sound))))
         source = deepcopy(sound)
         add_old_keys(source.get(ROOT) or {})
-        self._source = OmegaConf.create({**{alias: source.get(ROOT) for alias in ROOT_ALIASES}, **source})
+        self._source = OmegaConf.create(self._add_aliases(source))
         result: Tree = change_leaves(sound, self._resolve)
         return result
+
+    def _add_aliases(self, tree: Tree) -> Tree:
+        return {**{alias: tree.get(ROOT) for alias in ROOT_ALIASES}, **tree}
+
+    def _remove_large(self, expansions: Expansions, value: Any, path: KeyPath) -> Any:
+        """Take out what would become too large to be resolved."""
+        if not _has_marks(value) or not expansions.measure(path).is_too_large:
+            return value
+        message = (
+            f"{value!r:.80} refers to values that refer to others, more than {MOST_REFERENCES} times or to more than "
+            f"{MOST_CHARACTERS >> 20} MiB in all; write the value itself."
+        )
+        self.faults.append(Fault(message=message, path=path))
+        return None
 
     def _remove_bad_grammar(self, value: Any, path: KeyPath) -> Any:
         """Take out what OmegaConf would refuse the whole tree for."""

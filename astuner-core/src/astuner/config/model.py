@@ -72,7 +72,8 @@ class Data:
     train_batch_size: int = field(default=32, validator=ge(1))
     """Tasks per training step; each is played `rollout.num_repeat` times."""
     shuffle: bool = True
-    """Train the tasks in a random order, another one in each epoch; False takes them as the reader yields them."""
+    """Train the tasks in a random order, another one in each epoch; False takes them as the reader yields them. Tasks that do
+    not fill the last batch of an epoch are left out of it; with False they begin the next epoch."""
 
 
 @frozen(kw_only=True)

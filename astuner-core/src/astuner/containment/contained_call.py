@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 from attrs import frozen
 
 from astuner.containment.endings import UserInterrupt, UserQuit, make_exception
-from astuner.containment.guarded_loop import GRACE_S, OwnedTask
+from astuner.containment.guarded_loop import OwnedTask, choose_grace_s
 from astuner.containment.user_code import Leash, UserCode
 
 T = TypeVar("T")
@@ -89,9 +89,10 @@ async def run_contained(begin: Callable[[], Awaitable[T]], code: UserCode, *, ti
 
 
 async def _end(task: OwnedTask[Any], code: UserCode) -> None:
+    grace_s = choose_grace_s()
     task.cancel()
     try:
-        await asyncio.wait({task}, timeout=GRACE_S)
+        await asyncio.wait({task}, timeout=grace_s)
     finally:
         if not task.done():
             line = code.find_line()
@@ -105,11 +106,12 @@ async def _end(task: OwnedTask[Any], code: UserCode) -> None:
                 if code.thread is None
                 else "its thread is left behind, since a thread that is blocked cannot be ended"
             )
-            code.report(code, f"{code.name} was cancelled, did not end within {GRACE_S:g} s and was abandoned{place}: {why}")
+            if choose_grace_s() > 0:
+                code.report(code, f"{code.name} was cancelled, did not end within {grace_s:g} s and was abandoned{place}: {why}")
     _forget_error(task)
 
 
 def _forget_error(task: asyncio.Task[Any]) -> None:
-    """Keep asyncio from reporting an error that nobody asked for."""
+    """Keep asyncio from reporting an error that is not looked at."""
     if task.done() and not task.cancelled():
         task.exception()

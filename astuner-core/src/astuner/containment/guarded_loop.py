@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from astuner.containment.endings import UserInterrupt
 from astuner.containment.user_code import Leash, UserCode, find_running_code
 
 T = TypeVar("T")
@@ -54,9 +55,24 @@ class GuardedLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         """Make a loop."""
         super().__init__()
+        self.hurries = False
+        """Whether the user has ended the run at once: then no code gets time to end."""
         guard_tasks(self)
         self._helpers = ThreadPoolExecutor(thread_name_prefix="asyncio")
         self.set_default_executor(self._helpers)
+
+    def run_forever(self) -> None:
+        """Run until it is stopped, or until the user interrupts it."""
+        try:
+            super().run_forever()
+        except UserInterrupt:
+            self.hurries = True
+            raise
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Log what no code handled; not what the user has interrupted, which fails in the middle of anything."""
+        if not self.hurries:
+            super().call_exception_handler(context)
 
     def stop(self) -> None:
         """Stop; has no effect if users' code asks for it."""
@@ -68,14 +84,20 @@ class GuardedLoop(asyncio.SelectorEventLoop):
         self._helpers.shutdown(wait=False, cancel_futures=True)
 
 
-async def end_tasks_of_code(grace_s: float = GRACE_S) -> None:
+def choose_grace_s() -> float:
+    """Return how long users' code in this loop may take to end once it is cancelled."""
+    loop = asyncio.get_running_loop()
+    return 0.0 if isinstance(loop, GuardedLoop) and loop.hurries else GRACE_S
+
+
+async def end_tasks_of_code() -> None:
     """Cancel what users' code has left running in this loop, and abandon what does not end."""
     here = asyncio.current_task()
     left = {task for task in asyncio.all_tasks() if isinstance(task, OwnedTask) and task.code is not None and task is not here}
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left, timeout=grace_s)
+        await asyncio.wait(left, timeout=choose_grace_s())
     await abandon(left)
 
 

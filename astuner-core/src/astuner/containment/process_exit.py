@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +44,9 @@ def refuse_exits() -> Iterator[None]:
 
 def exit_process(status: int) -> NoReturn:
     """End this process with a status. Threads of users' code for which Python would wait are named and not waited for."""
+    if threading.current_thread() is threading.main_thread():
+        # There is nothing left to save, and Python would show where it was interrupted.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     until = time.monotonic() + THREADS_GRACE_S
     while find_busy_threads() and time.monotonic() < until:
         time.sleep(0.05)

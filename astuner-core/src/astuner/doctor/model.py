@@ -52,7 +52,7 @@ def _config_row(directory: Path) -> Row:
         config = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return _make_broken_row("config.json", f"not in {directory}")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return _make_broken_row("config.json", f"cannot be read: {error}")
     if not isinstance(config, Mapping):
         return _make_broken_row("config.json", "is not a JSON object")
@@ -66,7 +66,7 @@ def _weights_row(directory: Path) -> Row:
     for index in _list_files(directory, _INDEXES):
         try:
             shards = json.loads((directory / index).read_text(encoding="utf-8"))["weight_map"].values()
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             return _make_broken_row("weights", f"{index} cannot be read: {error!r}")
         absent |= set(shards) - set(there)
     if absent:

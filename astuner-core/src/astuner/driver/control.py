@@ -40,6 +40,8 @@ class RunControl:
         self._stop = threading.Event()
         self._save = threading.Event()
         self._callbacks: list[Callable[[], object]] = []
+        self.keep_handlers: Callable[[], object] = lambda: None
+        """Called as the run proceeds: puts back the run's handlers of signals."""
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         """Show the user a message, at once."""
@@ -47,6 +49,7 @@ class RunControl:
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show progress."""
+        self.keep_handlers()
         self._progress(what, done, total)
 
     @property
@@ -104,18 +107,21 @@ def stop_on_signals(
 ) -> Iterator[None]:
     """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as usual.
 
-    If the process has not ended some time after the second one, `end_by_force` is called, in another thread.
+    If the process has not ended some time after the second one, `end_by_force` is called, in another thread. Handlers that users'
+    code has put in their place are replaced when the next episode ends.
     SIGUSR1 asks for a checkpoint at the end of the step.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before: dict[int, Any] = {}
+    wanted: dict[int, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
         for ending in (signal.SIGINT, signal.SIGTERM):
             usual = before[ending]
-            signal.signal(ending, _interrupt if usual is signal.default_int_handler else usual)
+            wanted[ending] = _interrupt if usual is signal.default_int_handler else usual
+            signal.signal(ending, wanted[ending])
         control.request_stop()
         try:
             say(STOPPING)
@@ -127,12 +133,22 @@ def stop_on_signals(
     def save(number: int, frame: FrameType | None) -> None:
         control.request_save()
 
-    for number, handler in ((signal.SIGINT, handle), (signal.SIGTERM, handle), (signal.SIGUSR1, save)):
+    def put_back() -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for signal_number, handler in wanted.items():
+            if signal.getsignal(signal_number) is not handler:
+                signal.signal(signal_number, handler)
+
+    wanted |= {signal.SIGINT: handle, signal.SIGTERM: handle, signal.SIGUSR1: save}
+    for number, handler in wanted.items():
         before[number] = signal.signal(number, handler)
+    control.keep_handlers = put_back
     try:
         with SignalWatch(control.ensure_stop, end_by_force or (lambda: None)):
             yield
     finally:
+        control.keep_handlers = lambda: None
         for signal_number, earlier in before.items():
             signal.signal(signal_number, earlier)
 

@@ -17,6 +17,7 @@ from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection, select_breakpoints, split_tags
 from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
 from astuner.config.secrets import redact_command
+from astuner.containment.process_streams import keep_streams
 from astuner.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
 from astuner.driver.event_handling import Progress, drive
 from astuner.driver.exhaustion import explain_exhaustion
@@ -80,6 +81,7 @@ def start_run(
     """
     with ExitStack() as stack:
         stack.enter_context(explain_exhaustion())
+        stack.enter_context(keep_streams())
         stack.enter_context(unwind_on_sigterm())
         asked = stack.enter_context(select_breakpoints(split_tags(stop_at)))
         plan = plan_run(conf, overrides, backbone)
@@ -116,6 +118,7 @@ def evaluate_run(
     path = Path(plan.loaded.config.experiment_dir)
     directory = RunDirectory(path.with_name(f"{path.name}.eval"))
     with ExitStack() as stack:
+        stack.enter_context(keep_streams())
         stack.enter_context(unwind_on_sigterm())
         directory.open()
         stack.callback(directory.close)
@@ -214,8 +217,9 @@ class _Run:
         if self._loggers is None:
             self._early.append((text, level))
             return
-        # The reader may be gone, as `tee` is after Ctrl-C; the run continues, and saves what it has.
-        with suppress(OSError):
+        # The reader may be gone, as `tee` is after Ctrl-C, or users' code has closed the stream; the run goes on, and saves what
+        # it has.
+        with suppress(OSError, ValueError):
             if not self._loggers.notice(text, level):
                 print(f"{level}: {text}", file=sys.stderr)
         self._hooks.notice(Notice(text=strip_colours(text), level=level))
@@ -224,7 +228,7 @@ class _Run:
         """Print the messages that waited for loggers that were never made."""
         if self._loggers is None:
             for text, level in self._early:
-                with suppress(OSError):
+                with suppress(OSError, ValueError):
                     print(f"{level}: {text}", file=sys.stderr)
 
     def _show_progress(self, what: str, done: int, total: int) -> None:

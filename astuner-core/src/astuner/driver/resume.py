@@ -39,7 +39,7 @@ def drop_episodes_of_other_rates(
     Returns the notice for the user; None if no rate of a later step differs from that of the last start.
     """
     optim = plan.loaded.config.trainer_common.optim
-    before, now = (_count_steps(tree, tasks.steps_per_epoch) for tree in _load_configurations(directory, plan))
+    before, now = (_count_steps(tree, tasks) for tree in _load_configurations(directory, plan))
     schedule = partial(compute_learning_rate, lr=optim.lr, warmup_steps=optim.lr_warmup_steps, schedule=optim.lr_scheduler_type)
     for step in range(resume_step + 1, now + 1):
         was, becomes = schedule(step, total_steps=before), schedule(step, total_steps=now)
@@ -77,10 +77,10 @@ def check_same_run(directory: RunDirectory, plan: Plan) -> None:
         raise ConfigError(problems)
 
 
-def _count_steps(tree: Mapping[str, Any], steps_per_epoch: int) -> int:
+def _count_steps(tree: Mapping[str, Any], tasks: TaskSampler) -> int:
     trainer = tree[ROOT]["trainer_common"]
     total: int | None = trainer["total_training_steps"]
-    return trainer["total_epochs"] * steps_per_epoch if total is None else total
+    return tasks.count_steps(trainer["total_epochs"]) if total is None else total
 
 
 def _remove_root(key: str) -> str:

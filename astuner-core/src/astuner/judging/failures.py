@@ -14,6 +14,9 @@ from astuner.plain_values import has_type, show_value
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
+OF_THE_BOUNDARY = frozenset({"judge_timeout", "judge_error", "bad_verdict"})
+"""Reasons that are found here, and not by a judge."""
+
 Found = TypeVar("Found")
 
 

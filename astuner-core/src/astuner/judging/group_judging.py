@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import evolve
 
 from astuner.handover.verdicts import describe_range, read_reward
-from astuner.judging.failures import collect_verdicts
+from astuner.judging.failures import OF_THE_BOUNDARY, collect_verdicts
+from astuner.judging.simple_judges import JudgeAdapter, PartwiseJudge
 from astuner.plain_values import LARGEST_REWARD, show_value
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
@@ -67,4 +68,13 @@ async def _ask(group: Group, judge: Judge | None, timeout_s: float | None) -> Se
     if judge is None:
         unjudged = Unjudged(reason="no_judge", detail="the workflow gave no reward and no judge is configured (task_judge)")
         return [unjudged] * sum(episode.completed for episode in group.episodes)
-    return await collect_verdicts(judge, group, timeout_s)
+    found = await collect_verdicts(judge, group, timeout_s)
+    # One that judges each part on its own names what failed.
+    return found if isinstance(judge, PartwiseJudge) else [_name_judge(judge, verdict) for verdict in found]
+
+
+def _name_judge(judge: Judge, verdict: Verdict | Unjudged) -> Verdict | Unjudged:
+    if not isinstance(verdict, Unjudged) or verdict.reason not in OF_THE_BOUNDARY:
+        return verdict
+    name = type(judge.inner if isinstance(judge, JudgeAdapter) else judge).__qualname__
+    return evolve(verdict, detail=f"judge {name}: {verdict.detail}")

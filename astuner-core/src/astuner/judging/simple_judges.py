@@ -70,21 +70,21 @@ class JudgeAdapter(Judge):
 
     def __init__(self, inner: Any) -> None:
         """Keep the user's object."""
-        self._inner = inner
+        self.inner = inner
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
         """Let it observe."""
-        seen: Mapping[str, Any] = await self._inner.observe(episode, environment)
+        seen: Mapping[str, Any] = await self.inner.observe(episode, environment)
         return seen
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Let it judge."""
-        verdicts: Sequence[Verdict | Unjudged] = await self._inner.judge(group)
+        verdicts: Sequence[Verdict | Unjudged] = await self.inner.judge(group)
         return verdicts
 
     async def close(self) -> None:
         """Let it release its resources."""
-        await _close(self._inner)
+        await _close(self.inner)
 
 
 class EpisodeJudge(PartwiseJudge):

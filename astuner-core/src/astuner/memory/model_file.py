@@ -19,7 +19,7 @@ def read_model_config(path: str, *, fetch: bool) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

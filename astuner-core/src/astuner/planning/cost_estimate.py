@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from astuner.planning.episode_bounds import bound_training_episodes, count_validation_episodes
 from astuner.planning.memory_plan import look_at_hardware
 from astuner.planning.memory_table import format_report
 from astuner.planning.plan import plan_run
@@ -61,16 +62,14 @@ def _find_pending_generation(reader: Reader) -> list[str]:
 
 
 def _list_training_rows(config: Config, tasks: TaskSampler) -> list[tuple[str, str]]:
-    steps, trainer = tasks.total_steps, config.trainer_common
-    per_step = config.data.train_batch_size * config.rollout.num_repeat
-    passes = int(trainer.val_before_train) + (steps // trainer.test_freq if trainer.test_freq > 0 else 0)
-    validation = passes * tasks.validation_tasks * trainer.val_pass_n
-    episodes = steps * per_step + validation
-    length = config.rollout.max_model_len
+    training, validation = bound_training_episodes(config, tasks), count_validation_episodes(config, tasks)
+    episodes, length = training + validation, config.rollout.max_model_len
+    steps, filtering = tasks.total_steps, config.trainer_common.algorithm.filter_groups
+    further = f", at most {filtering.max_num_gen_batches - 1} times further tasks (filter_groups)" if filtering.enable else ""
     return [
         ("tasks", f"{tasks.train_tasks} for training, {tasks.validation_tasks} for validation"),
-        ("steps", f"{steps} of {config.data.train_batch_size} tasks x {config.rollout.num_repeat} episodes"),
-        ("episodes", f"{episodes} ({validation} for validation)"),
+        ("steps", f"{steps} of {config.data.train_batch_size} tasks x {config.rollout.num_repeat} episodes{further}"),
+        ("episodes", f"{'at most ' if filtering.enable else ''}{episodes} ({validation} for validation)"),
         ("judged", f"at most {episodes} episodes"),
         ("tokens", f"at most {episodes * length:,} in contexts of {length:,}"),
     ]

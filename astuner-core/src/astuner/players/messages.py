@@ -186,7 +186,7 @@ class Settle:
 
 @frozen(kw_only=True)
 class Abandon:
-    """Nobody waits for this call any more."""
+    """The caller no longer waits for this call."""
 
     call: int
 

@@ -27,7 +27,7 @@ class DriverCalls:
     _numbers: Iterator[int] = field(factory=itertools.count, init=False)
 
     def take(self, message: Tokens | Result | CallFailed) -> None:
-        """Deliver an answer; one that nobody waits for any more is dropped."""
+        """Deliver an answer; one that is no longer waited for is dropped."""
         if (answers := self._answers.get(message.call)) is not None:
             answers.put_nowait(message)
 

@@ -15,6 +15,7 @@ from astuner.plugins.extension import explain_errors
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.paths import make_entry_point
 from astuner.plugins.raised_errors import describe_raised
+from astuner.plugins.slow_imports import name_slow_import
 from astuner.protocols import Candidate, MakeEnvironment, RunInfo
 from astuner.protocols.optional import MadeFromRun, find_offer
 
@@ -50,7 +51,8 @@ def load(candidate: Candidate) -> Any:
     """Import the class (or function, or object) of a candidate; raises `PluginError` with the blame when that fails."""
     require_compatible(candidate)
     try:
-        return Driver(candidate).target
+        with name_slow_import(candidate.blame):
+            return Driver(candidate).target
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -56,7 +56,7 @@ class ProgramHandle:
         self._wait_for_guard()
         self.poll()
         files = RecordFiles.of(self.record.id)
-        # The starter deletes the status file; files that nobody reads are swept later.
+        # The starter deletes the status file; files that are not read are swept later.
         for path in (files.record, files.lease, *([files.ended] if self._guard else [])):
             with suppress(OSError):
                 path.unlink()
@@ -145,6 +145,6 @@ class ProgramHandle:
 def _status_on_disk(record: ProgramRecord) -> int | None:
     try:
         status = json.loads(RecordFiles.of(record.id).ended.read_text(encoding="utf-8"))["status"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return status if isinstance(status, int) else None

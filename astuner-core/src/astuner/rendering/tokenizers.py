@@ -47,7 +47,7 @@ def generation_ends(model_path: str) -> tuple[int, ...]:
     try:
         path = cached_file(model_path, "generation_config.json")
         stored = {} if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         # A model may lack this file; its tokenizer and template define the end of a turn.
         return ()
     ends = stored.get("eos_token_id")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -33,6 +34,9 @@ from astuner.schema import WorkflowTask
 
 START_TIMEOUT_S = 120.0
 """For a worker process to import the workflow."""
+
+IMPORTING_EPISODES = 2
+"""Before this many episodes, a worker takes what is there for what stays: the first one imports what only episodes need."""
 
 
 class WorkflowCrashed(Exception):
@@ -255,7 +259,11 @@ def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> 
         pipe.send(str(error) if isinstance(error, AstunerError) else describe_raised(error))
         return
     pipe.send(None)
-    while True:
+    for number in count(1):
+        if number <= IMPORTING_EPISODES:
+            # What was imported stays; to search it for garbage after each episode costs more than playing one.
+            gc.collect()
+            gc.freeze()
         try:
             workflow_task, tuner = pipe.recv()
         except EOFError:

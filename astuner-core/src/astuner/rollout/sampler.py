@@ -18,7 +18,11 @@ SHUFFLE_WINDOW = 4096
 
 
 class TaskSampler:
-    """Draws batches from a reader: shuffled per epoch, the remainder of an epoch dropped, streaming throughout."""
+    """Draws batches from a reader, streaming throughout.
+
+    Each epoch is shuffled and its remainder dropped, another one in each. Unshuffled, the remainder begins the first batch of the
+    next epoch.
+    """
 
     def __init__(
         self,
@@ -48,8 +52,7 @@ class TaskSampler:
         self.train_tasks, self.validation_tasks = self.digests["train"].tasks, self.digests["validation"].tasks
         if (changed := self._reader.describe_mended()) is not None:
             report(changed)
-        self.steps_per_epoch = self.train_tasks // batch_size
-        self._total_steps = total_steps if total_steps is not None else epochs * self.steps_per_epoch
+        self._total_steps = total_steps if total_steps is not None else self.count_steps(epochs)
         self._batches = _EndlessTasks(lambda epoch: self._read_epoch(f"{seed}/{epoch}"), self.train_tasks)
         self._draws = _EndlessTasks(lambda epoch: self._read_epoch(f"{seed}/draws/{epoch}"), self.train_tasks)
 
@@ -61,6 +64,12 @@ class TaskSampler:
             raise ConfigError([Problem(key="astuner.data.train_batch_size", message=message)])
         return self._total_steps
 
+    def count_steps(self, epochs: int) -> int:
+        """Return how many batches a number of epochs fills."""
+        if self._shuffle:
+            return epochs * (self.train_tasks // self._batch_size)
+        return epochs * self.train_tasks // self._batch_size
+
     def first(self, count: int) -> Sequence[Task]:
         """Return the first training tasks in the reader's order."""
         return list(islice(self._reader.read("train"), count))
@@ -71,8 +80,7 @@ class TaskSampler:
         Further draws walk through the split in an order of their own, so that in time they reach all of it; unshuffled,
         they go on behind the step's batch.
         """
-        epoch, position = divmod(step - 1, self.steps_per_epoch)
-        begin = epoch * self.train_tasks + position * self._batch_size
+        begin = self._find_begin(step)
         batch = list(islice(self._batches.walk(begin), self._batch_size))
         if not draw:
             return batch
@@ -90,6 +98,13 @@ class TaskSampler:
     def validation(self) -> Sequence[Task]:
         """Return all validation tasks, in the reader's order."""
         return list(self._reader.read("validation"))
+
+    def _find_begin(self, step: int) -> int:
+        """Return the position of a step's first task in the epochs, one after the other."""
+        if not self._shuffle:
+            return (step - 1) * self._batch_size
+        epoch, position = divmod(step - 1, self.train_tasks // self._batch_size)
+        return epoch * self.train_tasks + position * self._batch_size
 
     def _read_epoch(self, key: str) -> Iterator[Task]:
         if not self._shuffle:

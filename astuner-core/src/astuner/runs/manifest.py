@@ -75,7 +75,7 @@ def find_damage(checkpoint: Path) -> list[str]:
         listed = _read_manifest(manifest)
     except PermissionError as error:
         raise _refuse(manifest) from error
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         return [f"{MANIFEST}: damaged ({type(error).__name__}: {error})"]
     with ThreadPoolExecutor(_READERS) as pool:
         found = pool.map(lambda name: _compare(checkpoint / name, listed[name]), listed)
@@ -150,7 +150,7 @@ def _check_format(path: Path) -> str | None:
         raise _refuse(path) from error
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"damaged: not valid JSON ({error})"
     return None
 

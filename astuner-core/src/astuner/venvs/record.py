@@ -40,7 +40,7 @@ def read_record(directory: Path) -> SetupRecord | None:
         content: dict[str, Any] = json.loads((directory / FILE).read_text(encoding="utf-8"))
         lists = {name: tuple(content[name]) for name in ("ours", "others", "left_out")}
         return SetupRecord(**{**content, **lists, "request": SetupRequest.from_dict(content["request"])})
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

@@ -30,7 +30,7 @@ def turn(number: int) -> list[Message]:
     return [{"role": "assistant", "content": f"a{number}"}, {"role": "user", "content": f"e{number}"}]
 
 
-def said(turns: int) -> list[Message]:
+def make_messages(turns: int) -> list[Message]:
     return [SYSTEM, TASK, *(message for number in range(turns) for message in turn(number))]
 
 
@@ -58,7 +58,7 @@ def room(tokens: int, asked: Any = None) -> ContextRoom:
 
 def play(policy: Any, turns: int, room: ContextRoom) -> list[list[str]]:
     async def shown() -> list[list[str]]:
-        return [[message["content"] for message in await policy.view(said(n), room)] for n in range(turns + 1)]
+        return [[message["content"] for message in await policy.view(make_messages(n), room)] for n in range(turns + 1)]
 
     return asyncio.run(shown())
 
@@ -127,8 +127,8 @@ def test_the_question_for_a_summary_fits_too() -> None:
     asked = Asked("short")
     window = AutoContextTracker.Options(train_sp_action=True, keep_turns=1)
     policy = AutoContextTracker(window, summarise=make_model_summariser(50), summary_tokens=0)
-    asyncio.run(policy.view(said(0), room(6, asked)))
-    asyncio.run(policy.view(said(6), room(6, asked)))
+    asyncio.run(policy.view(make_messages(0), room(6, asked)))
+    asyncio.run(policy.view(make_messages(6), room(6, asked)))
     assert [message["content"] for message in asked.messages[0]][2:] == ["a3", "e3", "a4", f"e4\n\n{read_summary_prompt()}"]
 
 

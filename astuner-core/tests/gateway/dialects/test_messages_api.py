@@ -222,20 +222,20 @@ async def test_arguments_that_are_no_object_come_back_as_they_were(serving: Any)
     assert stage.recorder.calls[1].kept == len(stream_ids(stage.recorder.calls, 0))
 
 
-def said(*messages: Any) -> Any:
+def read_messages(*messages: Any) -> Any:
     return messages_request({**ASK, "messages": list(messages)}).messages
 
 
 def test_neighbours_of_one_role_are_one_turn() -> None:
     both = [{"role": "user", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}]}]
     split = [{"role": "assistant", "content": "c"}, {"role": "assistant", "content": [{"type": "text", "text": "d"}]}]
-    assert [message["content"] for message in said(*both, *split, *USER)] == ["a\nb", "cd", "what is 1 and 2?"]
+    assert [message["content"] for message in read_messages(*both, *split, *USER)] == ["a\nb", "cd", "what is 1 and 2?"]
 
 
 def test_tool_results_stand_before_the_text_that_follows_them() -> None:
     result = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "3"}]}
     asked = {"role": "user", "content": [result, {**result, "tool_use_id": "2"}, {"type": "text", "text": "and now?"}]}
-    assert [(message["role"], message["content"]) for message in said(asked)] == [
+    assert [(message["role"], message["content"]) for message in read_messages(asked)] == [
         ("tool", "3"),
         ("tool", "3"),
         ("user", "and now?"),
@@ -244,12 +244,12 @@ def test_tool_results_stand_before_the_text_that_follows_them() -> None:
 
 def test_a_model_sees_that_its_call_failed() -> None:
     result = {"type": "tool_result", "tool_use_id": "1", "content": "no such file", "is_error": True}
-    assert said({"role": "user", "content": [result]})[0]["content"] == "Error:\nno such file"
+    assert read_messages({"role": "user", "content": [result]})[0]["content"] == "Error:\nno such file"
 
 
 def test_redacted_thoughts_hold_nothing_to_read() -> None:
     content = [{"type": "redacted_thinking", "data": "xx"}, {"type": "text", "text": "yes"}]
-    assert said({"role": "assistant", "content": content}, *USER)[0] == {"role": "assistant", "content": "yes"}
+    assert read_messages({"role": "assistant", "content": content}, *USER)[0] == {"role": "assistant", "content": "yes"}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from astuner.protocols import Control, Estimator, RunInfo
 from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Sample
 from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
+from astuner_local.engine.torch_settings import TorchSettings
 from astuner_local.trainer.model_io import compute_dtype, load_adapter_weights, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import copy_trained
@@ -48,6 +49,8 @@ class Learner:
     estimator: Estimator
     run: RunInfo
     recipe: Recipe
+    settings: TorchSettings
+    """Agents and judges run in this process, between the calls."""
 
     @property
     def step(self) -> int:
@@ -83,15 +86,17 @@ class Learner:
 
     def reference_kl(self, samples: Sequence[Sample]) -> list[NDArray[np.float64]]:
         """Return, per sample, the divergence from the reference at each of its trained tokens."""
-        return self.trainer.reference_kl(samples)
+        with self.settings.hold():
+            return self.trainer.reference_kl(samples)
 
     def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step."""
-        return self.trainer.update([TrainRow(**asdict(row, recurse=False)) for row in rows], step)
+        with self.settings.hold():
+            return self.trainer.update([TrainRow(**asdict(row, recurse=False)) for row in rows], step)
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model, and the trainer's state next to it."""
-        with explain_os_errors(directory):
+        with explain_os_errors(directory), self.settings.hold():
             try:
                 save_hf(self.model, self.renderer.tokenizer, directory)
                 self.trainer.save(directory / TRAINER_STATE)
@@ -122,6 +127,7 @@ def open_learner(
         torch.set_num_threads(engine.threads)
     deterministic = device == "cpu" if options.deterministic is None else options.deterministic
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
+    torch_settings = TorchSettings.read()
     control.notify(f"loading {checkpoint or config.model.path}", "info")
     torch.manual_seed(run.seed)  # new adapters are drawn at random
     begins_adapted = (Path(config.model.path) / ADAPTER_FILE).is_file()
@@ -148,7 +154,15 @@ def open_learner(
         if not (checkpoint / TRAINER_STATE).is_dir():
             raise UsageError(f"{checkpoint}: holds no {TRAINER_STATE}/, so training cannot continue from it")
         trainer.load(checkpoint / TRAINER_STATE, may_differ=MAY_DIFFER)
-    return Learner(model=model, renderer=renderer, trainer=trainer, estimator=estimator, run=run, recipe=recipe)
+    return Learner(
+        model=model,
+        renderer=renderer,
+        trainer=trainer,
+        estimator=estimator,
+        run=run,
+        recipe=recipe,
+        settings=torch_settings,
+    )
 
 
 def _find_tokenizer(path: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from attrs import evolve
 
+from astuner.training.metric_names import OF_UPDATES
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer
 
@@ -264,3 +265,8 @@ def test_tokens_of_one_row_may_have_different_advantages(make_model, make_row, g
 def test_divergence_for_the_reward_without_a_reference_is_refused(make_model, make_groups):
     with pytest.raises(ValueError, match="no reference to measure from"):
         Trainer(make_model(), TrainerOptions()).reference_kl([row.sample for row in make_groups()])
+
+
+def test_an_update_has_the_metrics_that_all_backbones_share(make_model, make_groups):
+    metrics = Trainer(make_model(), TrainerOptions()).update(make_groups(), 1)
+    assert set(OF_UPDATES) - set(metrics) == set()

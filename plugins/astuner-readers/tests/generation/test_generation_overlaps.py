@@ -28,7 +28,7 @@ def split(chunks: Sequence[Chunk], share: float = 0.3) -> Splits:
     return split_chunks(chunks, share, validation=True, train=True)
 
 
-def said(chunks: Sequence[Chunk]) -> set[str]:
+def collect_facts(chunks: Sequence[Chunk]) -> set[str]:
     return {fact for chunk in chunks for fact in FACT.findall(chunk.text)}
 
 
@@ -37,7 +37,7 @@ def test_no_passage_of_two_versions_is_on_both_sides(facts: Callable[..., str], 
     first = facts(112)
     chunks = chunked(first, f"A sentence that stands in front. {first}")
     validation, train = split(chunks, share)
-    assert not said(validation) & said(train)
+    assert not collect_facts(validation) & collect_facts(train)
     assert len(validation) == round(share * len(chunks))
     # They all hang together, and only those next to validation's are lost to training.
     assert len(chunks) - len(validation) - len(train) <= 5

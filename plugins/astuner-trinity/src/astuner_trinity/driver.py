@@ -248,9 +248,13 @@ class Driver:
             by_agent=self.run.config.trainer_common.algorithm.norm_adv_by_agent,
             kl_in_loss=self._kl_in_loss,
         )
+        # The first step of an attempt begins with its first group.
+        began = (
+            stage.at if stage.at is not None else min((self._played[of][0] for of in self._played if of <= step), default=None)
+        )
         metrics |= self._take_rollout_time(step)
-        if stage.at is not None:
-            metrics["time/step_s"] = at - stage.at
+        if began is not None:
+            metrics["time/step_s"] = at - began
             if "tokens/generated" in metrics:
                 metrics["tokens/per_s"] = metrics["tokens/generated"] / max(metrics["time/step_s"], 1e-9)
         self._warn_of_lag(metrics)

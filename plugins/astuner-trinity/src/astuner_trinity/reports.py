@@ -35,7 +35,7 @@ def step_metrics(
         found |= compute_rollout_metrics(groups, rows)
         found |= compute_signal_metrics(rows, select_live_rows(rows, every_row=kl_in_loss), norms)
         # The backbone refuses `filter_groups`.
-        found["signal/groups_filtered"] = 0.0
+        found |= {"signal/groups_filtered": 0.0, "signal/groups_surplus": 0.0}
     found |= loss_metrics(measured, norms, kl_in_loss=kl_in_loss)
     found |= {f"{NATIVE}{name}": value for name, value in own.items()}
     found |= {f"{NATIVE}{name}": value for name, value in explorer.items()}

@@ -37,7 +37,7 @@ def last_begun_stage(path: Path) -> int:
     """Return the index of the last stage that Trinity has started."""
     try:
         return int(json.loads(path.read_text(encoding="utf-8"))["latest_stage"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, RecursionError):
         return 0
 
 

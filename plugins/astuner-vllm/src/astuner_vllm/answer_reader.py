@@ -96,6 +96,6 @@ def _build_refusal(url: str, status: int, kind: str, body: bytes) -> ServerError
         return BadAnswer(f"{url} sent '{kind}' in place of a stream of tokens: {body[:200]!r}")
     try:
         said = read_reason(json.loads(body))
-    except ValueError:
+    except (ValueError, RecursionError):
         said = body[:300].decode(errors="replace")
     return Refused(f"{url} answered {status}: {said}"[:600], status)

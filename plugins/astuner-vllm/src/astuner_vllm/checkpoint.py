@@ -27,7 +27,7 @@ def read_model_config(model: str) -> Mapping[str, Any]:
         file = _fetch_from_hub(model)
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError([Problem(key=KEY, message=f"{file} is not valid JSON: {error}")]) from error
     return cast("Mapping[str, Any]", found)
 

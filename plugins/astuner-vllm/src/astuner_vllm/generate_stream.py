@@ -58,7 +58,7 @@ def read_part(data: bytes, *, tops: int, vocab_size: int | None, where: str) -> 
     """
     try:
         said = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadAnswer(f"{where} sent invalid JSON: {data[:200]!r}") from error
     if isinstance(said, dict) and "error" in said:
         raise Refused(f"{where}: {read_reason(said)}", _read_status(said["error"]))

@@ -108,7 +108,7 @@ def _calculate(function: Mapping[str, Any]) -> str:
         return str(evaluate(str(arguments["expression"])))
     except NotArithmetic as error:
         return f"error: {error}"
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return 'error: arguments are {"expression": TEXT}'
 
 

@@ -17,6 +17,7 @@ from astuner.schema import Chunk, Request
 from astuner_local.engine.batch import BatchEngine, EngineStats
 from astuner_local.engine.reproducible import is_reproducible
 from astuner_local.engine.slots import Generation
+from astuner_local.engine.torch_settings import TorchSettings
 from astuner_local.forward.choose import make_forward, parameter_dtype
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Serving:
         self._model = model
         self._dtype: torch.dtype | None = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         self._device = next(model.parameters()).device
+        self._settings = TorchSettings.read()
         self._forward: Forward = make_forward(model, trainable=False, dtype=self._dtype)
         self._batch = BatchEngine(
             self._forward,
@@ -140,7 +142,8 @@ class Serving:
             self._flush_all()
             forward = None
             if ref is not None and ref is not self._model:
-                forward = self._forward_over(ref)
+                with self._settings.hold():
+                    forward = self._forward_over(ref)
             await self._run_in_thread(lambda: self._batch.refresh(forward))
             self._version = version
 
@@ -177,14 +180,20 @@ class Serving:
         if self._step_s > _SLOW_S:
             advanced = await self._run_in_thread(lambda: self._batch.step(admit=admit))
         else:
-            advanced = self._batch.step(admit=admit)
+            with self._settings.hold():
+                advanced = self._batch.step(admit=admit)
         self._step_s += 0.2 * (time.perf_counter() - started - self._step_s)
         return advanced
 
     async def _run_in_thread(self, call: Callable[[], _T]) -> _T:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="astuner-local-engine")
-        running = asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+        def compute() -> _T:
+            with self._settings.hold():
+                return call()
+
+        running = asyncio.get_running_loop().run_in_executor(self._pool, compute)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:

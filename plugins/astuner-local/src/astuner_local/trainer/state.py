@@ -66,7 +66,7 @@ def _read(directory: Path) -> dict[str, Any]:
         facts: dict[str, Any] = json.loads((directory / FACTS).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UsageError(f"{directory}: no {FACTS}, so this is not a checkpoint that can be continued") from error
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UsageError(f"{directory / FACTS}: damaged ({error}); continue from an earlier checkpoint") from error
     return facts
 

@@ -104,7 +104,7 @@ class OpenEnvEnvironment:
 def _parse_object(text: str) -> Mapping[str, Any]:
     try:
         given = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OpenEnvFailed(f"the action is not valid JSON: {error}", code="VALIDATION_ERROR") from error
     if not isinstance(given, dict):
         raise OpenEnvFailed("the action is not a JSON object", code="VALIDATION_ERROR")

@@ -129,7 +129,7 @@ class Session:
     def _read(self, kind: str, text: str | bytes) -> Mapping[str, Any]:
         try:
             answer = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         data = answer.get("data") if isinstance(answer, Mapping) else None
         if not isinstance(answer, Mapping) or not isinstance(data, Mapping):

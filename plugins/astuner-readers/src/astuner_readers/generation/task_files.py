@@ -83,7 +83,7 @@ class SavedTasks:
             return None
         try:
             found: Mapping[str, Any] = json.loads(self.report_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"{self.report_file}: cannot be read: {error}; remove it, and the tasks are made again") from error
         return found
 

@@ -228,7 +228,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[Mapping[str, Any]]:
             return
         try:
             event = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise EngineLost(f"{response.url} sent invalid JSON: {content[:200]!r}") from error
         if "error" in event:
             raise EngineLost(f"{response.url}: {event['error']}")

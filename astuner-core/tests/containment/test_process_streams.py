@@ -1,0 +1,25 @@
+"""Streams that users' code replaces or closes."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from astuner.containment.process_streams import keep_streams
+
+
+def test_streams_that_were_replaced_are_put_back() -> None:
+    before = sys.stdout, sys.stderr
+    with keep_streams():
+        sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
+    assert (sys.stdout, sys.stderr) == before
+
+
+def test_a_stream_that_was_closed_drops_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with keep_streams():
+        sys.stderr.close()
+    with sys.stderr as found:
+        print("the end", file=found)

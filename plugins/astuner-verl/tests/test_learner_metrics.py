@@ -1,0 +1,59 @@
+"""What the learner makes of the measurements of verl's workers, without verl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from astuner.judging.advantages import WeightedSample
+from astuner.schema import Sample
+from astuner.testing.run_infos import run_info
+from astuner.training.metric_names import OF_UPDATES
+from astuner.training.signal import TOKEN_SUMS
+from astuner_verl.learner import VerlLearner
+from astuner_verl.loss import PREFIX
+
+
+class Remote:
+    """A method of an actor, which answers at once."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def remote(self, *arguments: Any) -> Any:
+        return self._answer
+
+
+class Host:
+    """The trainer, with one mini-batch in which every sum is 1."""
+
+    prepare = Remote(1)
+    train = Remote({"grad_norm": 1.0, **{f"{PREFIX}{name}": 1.0 for name in (*TOKEN_SUMS, "abs_max", "computed")}})
+    take_timings = Remote({})
+
+
+class Watch:
+    """Waits for nothing."""
+
+    def get(self, answer: Any, what: str) -> Any:
+        return answer
+
+
+def make_row() -> WeightedSample:
+    ids, mask = np.arange(4, dtype=np.int32), np.array([False, False, True, True])
+    sample = Sample(
+        episode_id="e", task_id="t", repeat=0, agent="agent", ids=ids, mask=mask, logprobs=-mask.astype(np.float32), calls=(0,)
+    )
+    return WeightedSample(sample=sample, advantage=1.0, group="t")
+
+
+def test_an_update_has_the_metrics_that_all_backbones_share(native: Callable[..., Any], tmp_path: Path) -> None:
+    tree: Any = native().tree
+    tree["actor_rollout_ref"]["actor"] |= {"calculate_entropy": True, "loss_agg_mode": "token-mean"}
+    nothing: Any = None
+    run: Any = {"watch": Watch(), "client": nothing, "renderer": nothing, "estimator": nothing, "total_steps": 1}
+    learner = VerlLearner(run=run_info(tmp_path), native=tree, host=Host(), **run)
+    assert set(OF_UPDATES) - set(learner.update([make_row()], 1)) == set()
