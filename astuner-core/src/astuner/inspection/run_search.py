@@ -1,0 +1,45 @@
+"""Finding runs: by a path, by a name, or all below a directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+from astuner.errors import UsageError
+from astuner.inspection.run import Report, Run
+
+RECORD = Path("launcher_record")
+"""Where runs are by default."""
+
+MARKS = ("run.json", "state.json", "metrics.jsonl", "episodes/train.jsonl", "episodes/validation.jsonl")
+"""A directory with one of these is a run; any of them may be lost."""
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory holds a run, or what is left of one."""
+    return any((path / mark).is_file() for mark in MARKS)
+
+
+def open_run(name: Path | str, report: Report | None = None) -> Run:
+    """Return the run in a directory, or the one of that name in `launcher_record`; raises `UsageError` if there is none."""
+    for path in (Path(name), RECORD / name):
+        if is_run(path):
+            return Run(path, report)
+    if Path(name).is_dir():
+        raise UsageError(f"{name}: not a run directory (it has no run.json); name one like launcher_record/my-experiment")
+    names = [str(path.relative_to(RECORD)) for path in list_run_paths(RECORD)]
+    close = get_close_matches(str(name), names, n=1)
+    known = f" In {RECORD} there are: {', '.join(names)}." if names else ""
+    hint = f" Did you mean '{close[0]}'?" if close else known
+    raise UsageError(f"{name}: there is no such run, neither as a directory nor in {RECORD}.{hint}")
+
+
+def list_run_paths(directory: Path) -> Iterator[Path]:
+    """Yield the directories of all runs in a directory, its subdirectories included, by name."""
+    for place, folders, _ in os.walk(directory):
+        if is_run(Path(place)):
+            folders.clear()
+            yield Path(place)
+        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
