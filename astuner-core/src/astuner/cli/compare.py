@@ -23,7 +23,7 @@ LONGEST_VALUE = 60
 
 EXAMPLE = """\b
 Examples:
-  astuner compare calculator calculator-lr3
+  astuner compare my-experiment second-experiment
   astuner compare runs/a runs/b runs/c --metric reward/mean --metric kl/mean"""
 
 

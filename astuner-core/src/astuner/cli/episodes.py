@@ -21,8 +21,8 @@ LONGEST_MESSAGE = 2000
 
 EXAMPLE = """\b
 Examples:
-  astuner episodes calculator --step 20 --lowest 1
-  astuner episodes calculator --split validation --failed"""
+  astuner episodes my-experiment --step 20 --lowest 1
+  astuner episodes my-experiment --split validation --failed"""
 
 
 @click.command(epilog=EXAMPLE)
