@@ -129,9 +129,11 @@ def test_runs_are_found_below_a_directory_and_by_name(write_run, tmp_path, monke
     for name in ("a", "b", "sweep/c"):
         write_run(name)
     (tmp_path / "launcher_record/no_run").mkdir()
+    (tmp_path / "launcher_record/no_run/circle").symlink_to(tmp_path)
+    (tmp_path / "launcher_record/z").symlink_to(tmp_path / "launcher_record/a")
     monkeypatch.chdir(tmp_path)
     found = [path.relative_to("launcher_record") for path in list_run_paths(Path("launcher_record"))]
-    assert list(map(str, found)) == ["a", "b", "sweep/c"]
+    assert list(map(str, found)) == ["a", "b", "sweep/c", "z"]
     assert open_run("sweep/c").path == Path("launcher_record/sweep/c")
     assert open_run(tmp_path / "launcher_record/a").name == "a"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -37,9 +36,11 @@ def open_run(name: Path | str, report: Report | None = None) -> Run:
 
 
 def list_run_paths(directory: Path) -> Iterator[Path]:
-    """Yield the directories of all runs in a directory, its subdirectories included, by name."""
-    for place, folders, _ in os.walk(directory):
-        if is_run(Path(place)):
-            folders.clear()
-            yield Path(place)
-        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
+    """Yield the directories of all runs in a directory, its subdirectories included, by name; links to runs too."""
+    if is_run(directory):
+        yield directory
+        return
+    for child in sorted(directory.iterdir()) if directory.is_dir() else ():
+        # Another link may lead back to where it is.
+        if child.is_dir() and not child.name.startswith(".") and (is_run(child) or not child.is_symlink()):
+            yield from list_run_paths(child)
