@@ -53,7 +53,7 @@ def test_two_runs_in_one_process_are_those_of_the_command(make_project: Any, sep
     first, second = make_project("first"), make_project("second")
     before = read_settings()
     monkeypatch.chdir(first)
-    astuner.run("tune.yaml", [*OVERRIDES, "rollout.temperature=0.7", "local.engine.threads=1"], backbone="local")
+    astuner.run("tune.yaml", [*OVERRIDES, "rollout.temperature=0.7", "rollout.local.threads=3"], backbone="local")
     assert read_settings() == before
 
     async def cell() -> astuner.Run:

@@ -36,8 +36,8 @@ def run(
     """Train as `astuner run` does, and return the run when it is over; raises an `AstunerError` when it failed.
 
     `overrides` are keys and values, `{"rollout.temperature": 0.7}`, or texts as `--set` takes them. The other arguments are the
-    command's options. Where an event loop is running, as in a notebook, the run has a thread of its own; an interrupt
-    stops it as Ctrl-C stops the command.
+    command's options. Where an event loop is running, as in a notebook, the run has its own thread; an interrupt stops
+    it as Ctrl-C stops the command.
     """
     from astuner.driver.launch import start_run
 
@@ -112,7 +112,7 @@ def _check_environment(conf: Path, items: Sequence[str], backbone: str | None) -
         enter_venv_of(conf, items, backbone)
     except EnterVenv as entering:
         raise UsageError(
-            f"this backbone has an environment of its own: start Python there, {entering.directory / 'bin/python'}, or use the "
+            f"this backbone has its own environment: start Python there, {entering.directory / 'bin/python'}, or use the "
             "command `astuner run`, which continues there"
         ) from None
 
