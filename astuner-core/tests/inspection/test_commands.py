@@ -34,7 +34,7 @@ def test_the_lowest_of_a_step_is_one_command_away(write_run, stored, cli: Cli):
     assert shown.out.splitlines()[0] == "episode train/1/a/0: π?"
     assert shown.out.splitlines()[-1] == "  reward 0, no success"
     assert "\x1b" not in shown.out
-    assert shown.err == "1 of 6 episodes in launcher_record/mine/episodes/train.jsonl\n"
+    assert shown.err == "1 of 4 episodes of step 1 in launcher_record/mine/episodes/train.jsonl\n"
 
 
 def test_the_document_holds_every_episode_with_its_reward_and_what_is_damaged(write_run, stored, cli: Cli):

@@ -58,6 +58,7 @@ def test_all_conditions_hold_together(write_run, stored, wanted, ids):
     [
         ({"step": 7}, r"train\.jsonl: no episodes of step 7; there are those of steps 1 to 2"),
         ({"task": "aa"}, r"no episodes of a task 'aa'\. Did you mean 'a'\?"),
+        ({"task": "a", "step": 2}, r"no episodes of a task 'a' in step 2\. There are: b\."),
         ({"lowest": 1, "highest": 1}, "lowest and highest: give one of them"),
     ],
     ids=str,
@@ -94,6 +95,7 @@ def test_a_damaged_line_costs_one_episode_and_is_reported_once(write_run, stored
     said: list[str] = []
     run = Run(path, said.append)
     assert [one.id for one in run.episodes(step=1, task="b")] == ["train/1/b/0"]
+    assert len(list(run.episodes(step=2))) == 2
     assert len(list(run.episodes())) == 5
     assert said == [f"{file}:3: 1 line is damaged and left out: each is an episode, or the verdicts of a group"]
 

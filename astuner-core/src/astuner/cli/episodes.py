@@ -60,13 +60,14 @@ def episodes(
     selection = Selection(step=step, task=task, failed=failed, grep=grep, lowest=lowest, highest=highest)
     problems: list[str] = []
     opened = open_run(run, problems.append)
-    index = opened.index_episodes(cast("Split | None", split))
+    index = opened.index_episodes(cast("Split | None", split), step)
     found = opened.select(index, selection)
     shown = _print_json(opened, index, found, problems) if in_json else _print_transcripts(opened, index, found, full=full)
     for problem in problems:
         click.echo(f"warning: {problem}", err=True)
     if not in_json:
-        click.echo(f"{shown} of {len(index)} episodes in {index.path}", err=True)
+        which = "" if step is None else f" of step {step}"
+        click.echo(f"{shown} of {len(index)} episodes{which} in {index.path}", err=True)
 
 
 def _print_transcripts(run: Run, index: EpisodeIndex, episodes: Iterator[Episode], *, full: bool) -> int:

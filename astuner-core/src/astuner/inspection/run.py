@@ -103,7 +103,7 @@ class Run:
         from astuner.inspection.selection import Selection
 
         selection = Selection(step=step, task=task, failed=failed, grep=grep, lowest=lowest, highest=highest)
-        return self.select(self.index_episodes(split), selection)
+        return self.select(self.index_episodes(split, step), selection)
 
     def select(self, index: EpisodeIndex, selection: Selection) -> Iterator[Episode]:
         """Yield the selected episodes of an index; raises `UsageError` at once for a step or a task that is not stored."""
@@ -116,13 +116,16 @@ class Run:
         if index.lost:
             self._warn(f"{index.path}: {_count(index.lost, 'episode')} damaged and left out: {', '.join(index.lost[:3])}")
 
-    def index_episodes(self, split: Split | None = None) -> EpisodeIndex:
-        """Return the index of the episodes of a split; without one, of those that there are: `train` first."""
+    def index_episodes(self, split: Split | None = None, step: int | None = None) -> EpisodeIndex:
+        """Return the index of the episodes of a split; without one, of those that there are: `train` first.
+
+        With a step, of those alone.
+        """
         from astuner.runs.episode_index import EpisodeIndex
         from astuner.runs.episode_store import SPLITS
 
         file = self.directory.episodes / f"{split or next(filter(self.has_episodes, SPLITS), SPLITS[0])}.jsonl"
-        index = EpisodeIndex(file)
+        index = EpisodeIndex(file, step)
         if index.damaged:
             self._warn(
                 f"{file}:{index.damaged[0]}: {_count(index.damaged, 'line')} damaged and left out: each is an episode, or the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from attrs import field, frozen
@@ -78,14 +78,15 @@ def _order(episodes: Iterable[IndexedEpisode], selection: Selection) -> list[Ind
 
 
 def _check_stored(index: EpisodeIndex, selection: Selection) -> None:
-    steps, tasks = {one.step for one in index}, {one.task_id for one in index}
-    if selection.step is not None and selection.step not in steps:
-        there = f"there are {_describe_steps(steps)}" if steps else "none are stored yet"
+    tasks = {one.task_id for one in index}
+    if selection.step is not None and selection.step not in index.steps:
+        there = f"there are {_describe_steps(index.steps)}" if index.steps else "none are stored yet"
         raise UsageError(f"{index.path}: no episodes of step {selection.step}; {there}")
     if selection.task is not None and selection.task not in tasks:
         close = get_close_matches(selection.task, tasks, n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else f" It holds those of {len(tasks)} tasks."
-        raise UsageError(f"{index.path}: no episodes of a task '{selection.task}'.{hint}")
+        hint = f" Did you mean '{close[0]}'?" if close else f" There are: {_name_some(sorted(tasks))}."
+        where = "" if index.step is None else f" in step {index.step}"
+        raise UsageError(f"{index.path}: no episodes of a task '{selection.task}'{where}.{hint}")
 
 
 def _describe_steps(steps: set[int]) -> str:
@@ -94,6 +95,10 @@ def _describe_steps(steps: set[int]) -> str:
         return f"those of step {first}" if first == last else f"those of steps {first} to {last}"
     named = sorted(steps)
     return f"those of steps {', '.join(map(str, named[:8]))}" + (f"… {last}" if len(named) > 8 else "")
+
+
+def _name_some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _has_text(episode: Episode, text: str) -> bool:

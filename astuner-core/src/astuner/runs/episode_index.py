@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from astuner.runs.codec import load_episode, load_output, load_verdict
-from astuner.runs.store_lines import UNREADABLE, read_line, read_records
+from astuner.runs.store_lines import UNREADABLE, read_episode_step, read_line, read_records
 from astuner.schema import Episode, Unjudged, Verdict
 
 
@@ -45,6 +45,10 @@ class EpisodeIndex:
     """
 
     path: Path
+    step: int | None = None
+    """Only the episodes of this step, which takes a fraction of the time; None indexes all."""
+    steps: set[int] = field(factory=set)
+    """Every step with an episode in the file."""
     damaged: list[int] = field(factory=list)
     """Lines that cannot be read, from 1: each costs an episode, or the verdicts of a group."""
     lost: list[str] = field(factory=list)
@@ -53,13 +57,14 @@ class EpisodeIndex:
 
     def __attrs_post_init__(self) -> None:
         """Read the file once."""
-        for offset, record in read_records(self.path, lambda _, line: self.damaged.append(line)):
+        for offset, record in read_records(self.path, lambda _, line: self.damaged.append(line), wants=self._wants):
             match record["kind"]:
                 case "episode":
                     self._add_episode(record["episode"], offset)
                 case "verdicts":
                     self._add_verdicts(record["verdicts"], offset)
                 case "cut":
+                    self.steps = {step for step in self.steps if step <= record["step"]}
                     self._episodes = {key: one for key, one in self._episodes.items() if one.step <= record["step"]}
 
     def __iter__(self) -> Iterator[IndexedEpisode]:
@@ -87,7 +92,17 @@ class EpisodeIndex:
         verdict = load_verdict(verdicts[indexed.id])
         return episode if verdict is None else episode.with_verdict(verdict)
 
+    def _wants(self, line: bytes) -> bool:
+        step = read_episode_step(line)
+        if step is None or self.step in (None, step):
+            return True
+        self.steps.add(step)
+        return False
+
     def _add_episode(self, data: dict[str, Any], offset: int) -> None:
+        self.steps.add(data["step"])
+        if self.step not in (None, data["step"]):
+            return
         try:
             indexed = IndexedEpisode(
                 id=data["id"],

@@ -251,9 +251,9 @@ def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> 
 
     The last record of each id wins, and those of steps that were cut off are left out.
     """
-    index = EpisodeIndex(directory / f"{split}.jsonl")
+    index = EpisodeIndex(directory / f"{split}.jsonl", step)
     for indexed in index:
-        if (step is None or indexed.step == step) and (episode := index.load(indexed)) is not None:
+        if (episode := index.load(indexed)) is not None:
             yield episode
 
 
