@@ -127,6 +127,14 @@ def test_an_agent_that_was_edited_is_read_again(tmp_path):
     assert rewards(astuner.run(conf)) == [7.0]
 
 
+def test_a_judge_outside_of_the_project_is_read_again_too(tmp_path):
+    conf = write_project(tmp_path / "project", "../judge.py:Judge")
+    for reward in (0.25, 0.5):
+        judge = f"class Judge:\n    def compute_reward(self, workflow_task, workflow_output):\n        return {reward}\n"
+        (tmp_path / "judge.py").write_text(judge)
+        assert rewards(astuner.run(conf)) == [reward]
+
+
 def look_at_the_process() -> dict[str, Any]:
     process = psutil.Process()
     return {

@@ -11,13 +11,17 @@ from importlib.metadata import MetadataPathFinder
 from pathlib import Path
 from types import ModuleType
 
+MODULE_OF_FILE = "astuner_file_"
+"""How the name of a module begins that was imported from a file by its path."""
+
 
 @contextmanager
 def restore_process_state(directory: Path) -> Iterator[None]:
     """Restore `sys.path` and `os.environ`, and forget the user's modules that were imported meanwhile.
 
-    The user's are those below `directory`, or below what was added to `sys.path`: the next run reads them again, or others of the
-    same names. An environment below it, or a package installed from there, stays: libraries cannot be imported twice.
+    The user's are those below `directory` or what was added to `sys.path`, and files that a configuration names by their paths:
+    the next run reads them again, or others of the same names. An environment below the directory, or a package installed
+    from there, stays: libraries cannot be imported twice.
     """
     known, path = set(sys.modules), list(sys.path)
     with restore_path_and_environment():
@@ -26,6 +30,8 @@ def restore_process_state(directory: Path) -> Iterator[None]:
         finally:
             added = [Path(place) for place in sys.path if place not in path]
             forget_modules(directory, *added, keep=known, installed=[Path(place) for place in path])
+            for name in [name for name in sys.modules if name.startswith(MODULE_OF_FILE) and name not in known]:
+                del sys.modules[name]
 
 
 @contextmanager

@@ -24,8 +24,11 @@ def is_run(path: Path) -> bool:
 def open_run(name: Path | str, report: Report | None = None) -> Run:
     """Return the run in a directory, or the one of that name in `launcher_record`; raises `UsageError` if there is none."""
     for path in (Path(name), RECORD / name):
-        if is_run(path):
-            return Run(path, report)
+        try:
+            if is_run(path):
+                return Run(path, report)
+        except PermissionError as error:
+            raise UsageError(f"{path}: cannot be read by this user; change its permissions") from error
     if Path(name).is_dir():
         raise UsageError(f"{name}: not a run directory (it has no run.json); name one like launcher_record/my-experiment")
     names = [str(path.relative_to(RECORD)) for path in list_run_paths(RECORD)]
@@ -36,11 +39,25 @@ def open_run(name: Path | str, report: Report | None = None) -> Run:
 
 
 def list_run_paths(directory: Path) -> Iterator[Path]:
-    """Yield the directories of all runs in a directory, its subdirectories included, by name; links to runs too."""
-    if is_run(directory):
-        yield directory
+    """Yield the directories of all runs in a directory, its subdirectories included, by name; links to runs too.
+
+    Those that this user may not read, such as another user's, are left out.
+    """
+    try:
+        if is_run(directory):
+            yield directory
+            return
+        children = sorted(directory.iterdir()) if directory.is_dir() else []
+    except PermissionError:
         return
-    for child in sorted(directory.iterdir()) if directory.is_dir() else ():
-        # Another link may lead back to where it is.
-        if child.is_dir() and not child.name.startswith(".") and (is_run(child) or not child.is_symlink()):
+    for child in children:
+        if not child.name.startswith(".") and _may_hold_runs(child):
             yield from list_run_paths(child)
+
+
+def _may_hold_runs(child: Path) -> bool:
+    try:
+        # A link to anything else than a run may lead back to where it is.
+        return child.is_dir() and (not child.is_symlink() or is_run(child))
+    except PermissionError:
+        return False
