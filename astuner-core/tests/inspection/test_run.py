@@ -125,6 +125,11 @@ def test_metrics_are_dicts_without_pandas(write_run, monkeypatch):
     assert Run(write_run(rows=ROWS)).metrics == ROWS
 
 
+def test_a_directory_that_is_not_a_run_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"elsewhere: not a run directory \(it has no run\.json\)"):
+        Run(tmp_path / "elsewhere")
+
+
 def test_runs_are_found_below_a_directory_and_by_name(write_run, tmp_path, monkeypatch):
     for name in ("a", "b", "sweep/c"):
         write_run(name)

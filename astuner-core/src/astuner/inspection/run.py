@@ -19,15 +19,33 @@ if TYPE_CHECKING:
 
 Report = Callable[[str], object]
 
+MARKS = ("run.json", "state.json", "metrics.jsonl", "episodes/train.jsonl", "episodes/validation.jsonl")
+"""A directory with one of these is a run; any of them may be lost."""
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory holds a run, or what is left of one."""
+    return any((path / mark).is_file() for mark in MARKS)
+
+
+def refuse_directory(path: Path) -> UsageError:
+    """Return the error for a directory that is not a run."""
+    return UsageError(f"{path}: not a run directory (it has no run.json); name one like launcher_record/my-experiment")
+
 
 class Run:
     """A run directory to look at: `Run("launcher_record/my-experiment").metrics`."""
 
     def __init__(self, path: Path | str, report: Report | None = None) -> None:
-        """Name the directory. Damaged parts are left out: `report` gets a message about each; without it they are warnings."""
+        """Name the directory. Damaged parts are left out: `report` gets a message about each; without it they are warnings.
+
+        Raises `UsageError` for a directory that is not a run.
+        """
         from astuner.runs.directory import RunDirectory
 
         self.path = Path(path)
+        if not is_run(self.path):
+            raise refuse_directory(self.path)
         self.directory = RunDirectory(self.path)
         self._report: Report = report or (lambda text: warnings.warn(text, stacklevel=4))
         self._reported: set[str] = set()

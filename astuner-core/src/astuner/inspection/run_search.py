@@ -7,18 +7,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from astuner.errors import UsageError
-from astuner.inspection.run import Report, Run
+from astuner.inspection.run import Report, Run, is_run, refuse_directory
 
 RECORD = Path("launcher_record")
 """Where runs are by default."""
-
-MARKS = ("run.json", "state.json", "metrics.jsonl", "episodes/train.jsonl", "episodes/validation.jsonl")
-"""A directory with one of these is a run; any of them may be lost."""
-
-
-def is_run(path: Path) -> bool:
-    """Whether a directory holds a run, or what is left of one."""
-    return any((path / mark).is_file() for mark in MARKS)
 
 
 def open_run(name: Path | str, report: Report | None = None) -> Run:
@@ -30,7 +22,7 @@ def open_run(name: Path | str, report: Report | None = None) -> Run:
         except PermissionError as error:
             raise UsageError(f"{path}: cannot be read by this user; change its permissions") from error
     if Path(name).is_dir():
-        raise UsageError(f"{name}: not a run directory (it has no run.json); name one like launcher_record/my-experiment")
+        raise refuse_directory(Path(name))
     names = [str(path.relative_to(RECORD)) for path in list_run_paths(RECORD)]
     close = get_close_matches(str(name), names, n=1)
     known = f" In {RECORD} there are: {', '.join(names)}." if names else ""
