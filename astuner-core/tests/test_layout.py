@@ -25,6 +25,7 @@ FORBIDDEN = {
     "http_server": LEADERS | {"rollout", "gateway", "judging", "builtin"},
     "rollout": LEADERS,
     "training": LEADERS - {"training", "runs"},
+    "inspection": LEADERS - {"runs"} | {"rollout", "gateway", "judging", "builtin"},
     "runs": LEADERS - {"runs"} | {"rollout", "gateway", "judging", "builtin"},
     "clients": LEADERS | {"rollout", "gateway", "judging", "builtin"},
     "tabular": LEADERS | {"rollout", "gateway", "judging", "builtin"},

@@ -77,7 +77,8 @@ def copy_small(quickstart: Path, home: Path) -> Path:
 def check_end(ended: Ended) -> None:
     """Check what holds however a run ends."""
     # Python itself shows a signal that comes while a weak reference is removed, and an atexit callback that gets no memory.
-    of_python = re.compile(r"^Exception ignored in.*?^(?:KeyboardInterrupt|\S*UserInterrupt|MemoryError): *$", re.MULTILINE | re.DOTALL)
+    errors = r"(?:KeyboardInterrupt|\S*UserInterrupt|MemoryError)"
+    of_python = re.compile(rf"^Exception ignored in.*?^{errors}: *$", re.MULTILINE | re.DOTALL)
     said = of_python.sub("", ended.said)
     assert not re.search("^Traceback", said, re.MULTILINE), ended.said
     assert ended.left == []

@@ -36,6 +36,18 @@ def test_the_first_command_tunes_an_agent_on_a_bare_machine(clone: Path, first_c
     assert rewards[-1] >= 0.85
 
 
+@pytest.mark.usefixtures("first_command_said")
+def test_the_run_of_the_first_command_can_be_looked_at(clone: Path, activated_bash: Bash):
+    home = clone / "my-agent"
+    shown = activated_bash("astuner episodes calculator --step 20 --lowest 1", home)
+    assert shown.startswith("episode train/20/")
+    assert "\n  reward " in shown
+    assert "finished" in activated_bash("astuner runs", home)
+    assert "equal in 64" in activated_bash("astuner compare calculator launcher_record/calculator", home)
+    script = "import astuner; run = astuner.Run('launcher_record/calculator'); print(len(run.read_rows()), run.state.status)"
+    assert activated_bash(f'python -c "{script}"', home).endswith(" finished\n")
+
+
 @pytest.mark.parametrize("tutorial", sorted(path.parent.name for path in (REPOSITORY / "tutorial").glob("*/README.md")))
 def test_the_commands_of_a_tutorial_run(tutorial: str, follow_tutorial: Callable[[str], list[str]]):
     assert follow_tutorial(tutorial)

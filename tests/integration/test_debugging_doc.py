@@ -43,7 +43,8 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_the_page_shows_every_way_to_start(home: Path):
-    assert [command[:2] for command in COMMANDS] == [["astuner", "run"]] * 3 + [["python", "-m"]]
+    runs = ["astuner", "run"]
+    assert [command[:2] for command in COMMANDS] == [runs, runs, runs, ["astuner", "episodes"], ["python", "-m"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS[:3], ids=["run", "overridden", "scripted"])
@@ -53,6 +54,13 @@ def test_a_command_plays_the_agent_of_the_page(command: list[str], home: Path):
     assert ran.code == 0, ran.err
     assert "episode train/1/sum/0: What is 2 + 2?" in ran.err
     assert "=" in ran.err.split("from what was sampled to what is learnt")[1]
+
+
+def test_an_episode_is_shown_again_by_the_command_of_the_page(home: Path):
+    assert run_command(*COMMANDS[0][1:], *SCRIPTED, cwd=home).code == 0
+    shown = run_command(*COMMANDS[3][1:], cwd=home)
+    assert shown.code == 0, shown.err
+    assert shown.out.startswith("episode train/1/sum/0: What is 2 + 2?")
 
 
 @pytest.mark.parametrize("block", blocks("yaml"))
@@ -97,7 +105,7 @@ def test_the_editors_configuration_stops_in_the_line_of_the_user(home: Path):
 def test_the_editor_attaches_to_a_run_that_waits_for_it(home: Path):
     pytest.importorskip("debugpy")
     port = free_port()
-    command = [word.replace("5678", str(port)) for word in COMMANDS[3]]
+    command = [word.replace("5678", str(port)) for word in COMMANDS[4]]
     with subprocess.Popen([sys.executable, *command[1:]], cwd=home, env=environment(), stderr=subprocess.DEVNULL) as run:
         attach = configurations()["attach"]
         with Editor.attached(port) as editor:

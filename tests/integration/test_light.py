@@ -56,6 +56,23 @@ def test_a_configuration_is_checked_without_anything_heavy(project: Path):
     assert imported(code) == []
 
 
+STORE = """
+from pathlib import Path
+from astuner.runs.episode_store import EpisodeFiles
+from astuner.testing.episodes import episode
+store = EpisodeFiles(Path("launcher_record/mine/episodes"))
+store.add_episode(episode())
+store.close()
+from astuner.cli import exit_code_of
+"""
+
+
+@pytest.mark.parametrize("command", [["episodes", "mine"], ["runs"], ["compare", "mine", "mine"]])
+def test_a_run_is_read_without_anything_heavy(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert imported(f"{STORE}\nassert exit_code_of({command!r}) == 0") == []
+
+
 def test_a_tokenizer_that_was_loaded_before_needs_no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_tokenizer(tmp_path / "model")
     (tmp_path / "model/config.json").write_text('{"model_type": "qwen2", "dtype": "float32"}')

@@ -25,12 +25,14 @@ from astuner.driver.resume_preparation import prepare_resume
 from astuner.driver.sources import collect_sources
 from astuner.driver.start_step import choose_start
 from astuner.errors import AstunerError
+from astuner.inspection.run import Run
+from astuner.inspection.summary import summarise
 from astuner.planning.plan import Plan, plan_run
 from astuner.plugins.drivers import construct, load
 from astuner.rollout.sampler import TaskSampler
 from astuner.runs.checkpoints import check_intact, find_checkpoint
 from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles
+from astuner.runs.episode_store import SPLITS, EpisodeFiles
 from astuner.schema import Episode
 
 COUNT = int(os.environ.get("ASTUNER_MUTATED_RUNS", "100"))
@@ -161,6 +163,15 @@ def read_as_a_resume_does(run: Path, plan: Plan, tasks: TaskSampler, sources: di
         directory.close()
 
 
+def look_at(run: Path, known: dict[str, str]) -> None:
+    """Read everything that people look at: what is damaged is left out, and what is shown is what was stored."""
+    found = Run(run, [].append)
+    summarise(found)
+    for split in SPLITS:
+        for episode in found.episodes(split=split):
+            assert to_text(episode) == known[episode.id] or episode.verdict is None, episode.id
+
+
 def identities(path: Path) -> list[list[str]]:
     found: list[list[str]] = json.loads(path.read_text())
     return found
@@ -202,6 +213,10 @@ def test_a_damaged_run_is_read_or_refused_with_the_name_of_the_file(
             # So that there are episodes to replay.
             shutil.rmtree(run / "checkpoints" / f"step_{step}")
         done = mutate(run, rng)
+        try:
+            look_at(run, known)
+        except Exception as error:
+            raise AssertionError(f"looking at run {number} of seed {SEED}, after {done}") from error
         try:
             replayed = read_as_a_resume_does(run, plan, tasks, sources)
             read += 1

@@ -3,11 +3,14 @@
 from astuner.breakpoints import breakpoint  # noqa: A004 - it is read as `astuner.breakpoint`
 from astuner.errors import ServiceUnavailable
 from astuner.hookspecs import hookimpl
+from astuner.inspection.run import Run
+from astuner.launching import evaluate, run
 from astuner.protocols import Judge, Tuner, Workflow
 from astuner.schema import Task, Verdict, WorkflowOutput, WorkflowTask
 
 __all__ = [
     "Judge",
+    "Run",
     "ServiceUnavailable",
     "Task",
     "Tuner",
@@ -16,5 +19,7 @@ __all__ = [
     "WorkflowOutput",
     "WorkflowTask",
     "breakpoint",
+    "evaluate",
     "hookimpl",
+    "run",
 ]

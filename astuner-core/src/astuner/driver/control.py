@@ -87,6 +87,34 @@ class RunControl:
             callback()
 
 
+class StopSwitch:
+    """Requests of another thread than the run's own, which may come before the run has a control."""
+
+    def __init__(self) -> None:
+        """Request nothing yet."""
+        self._requested = False
+        self._control: RunControl | None = None
+
+    def connect(self, control: RunControl) -> None:
+        """Pass requests on to the control of a run, an earlier one too."""
+        self._control = control
+        if self._requested:
+            control.ensure_stop()
+
+    def request_stop(self) -> None:
+        """Request a stop, as soon as there is something to stop."""
+        self._requested = True
+        if self._control is not None:
+            self._control.ensure_stop()
+
+    ensure_stop = request_stop
+
+    def request_save(self) -> None:
+        """Request a checkpoint, if there is a run."""
+        if self._control is not None:
+            self._control.request_save()
+
+
 @contextmanager
 def unwind_on_sigterm() -> Iterator[None]:
     """Let SIGTERM unwind a run as Ctrl-C does until a request to stop is possible: what was started is ended in order."""
@@ -103,7 +131,7 @@ def unwind_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def stop_on_signals(
-    control: RunControl, say: Callable[[str], None], end_by_force: Callable[[], object] | None = None
+    control: RunControl | StopSwitch, say: Callable[[str], None], end_by_force: Callable[[], object] | None = None
 ) -> Iterator[None]:
     """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as usual.
 

@@ -18,7 +18,7 @@ from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection, s
 from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
 from astuner.config.secrets import redact_command
 from astuner.containment.process_streams import keep_streams
-from astuner.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
+from astuner.driver.control import RunControl, StopSwitch, stop_on_signals, unwind_on_sigterm
 from astuner.driver.event_handling import Progress, drive
 from astuner.driver.exhaustion import explain_exhaustion
 from astuner.driver.forced_end import end_by_force
@@ -71,13 +71,14 @@ def start_run(
     fresh: bool = False,
     stop_at: Sequence[str] = (),
     services: Sequence[str] = (),
+    switch: StopSwitch | None = None,
 ) -> RunOutcome:
     """Train, and return when the run is over; raises an `AstunerError` that says why when it failed or was interrupted.
 
     `resume_from` continues from a step, `best` or `last`; `accept_changes` are kinds of what may have changed since
     (`driver.source_changes.KINDS`).
     `fresh` restarts servers that an earlier run has kept; `stop_at` are the tags of breakpoints, as `--db` takes them;
-    `services` are names of services, as `--with` takes them.
+    `services` are names of services, as `--with` takes them; `switch` lets another thread stop the run.
     """
     with ExitStack() as stack:
         stack.enter_context(explain_exhaustion())
@@ -98,6 +99,8 @@ def start_run(
         if not start.resumed:
             directory.metrics.unlink(missing_ok=True)
         run = _Run(plan, directory, start=start, accepted=accept_changes, stack=stack, record=record, fresh=fresh, asked=asked)
+        if switch is not None:
+            switch.connect(run.control)
         for text in narrow:
             run.notify(text)
         run.serve(services)
@@ -111,6 +114,7 @@ def evaluate_run(
     overrides: Sequence[str] = (),
     *,
     services: Sequence[str] = (),
+    switch: StopSwitch | None = None,
 ) -> RunOutcome:
     """Run the validation pass alone, in its own directory next to the run's."""
     plan = plan_run(conf, overrides, backbone, trains=False)
@@ -127,6 +131,8 @@ def evaluate_run(
         if checkpoint is not None:
             check_intact(checkpoint)
         run = _Run(plan, directory, start=StartStep(), stack=stack, record=record)
+        if switch is not None:
+            switch.connect(run.control)
         run.serve(services)
         return run.execute(lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control))
 

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
+from astuner.containment.process_state import MODULE_OF_FILE
 from astuner.plugins.source_names import MissingName, find_import_root, find_source
 from astuner.protocols import Candidate
 
@@ -58,7 +59,7 @@ def _find_importable_name(file: Path, directory: Path) -> str | None:
 
 def _import_alone(file: Path) -> str:
     digest = hashlib.sha256(str(file).encode()).hexdigest()[:12]
-    name = f"astuner_file_{digest}_{file.stem if file.stem.isidentifier() else 'module'}"
+    name = f"{MODULE_OF_FILE}{digest}_{file.stem if file.stem.isidentifier() else 'module'}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} cannot be imported")

@@ -77,7 +77,7 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
 
     One whose output an earlier version has stored and this one would have refused, such as a reward of 1e308, has failed.
     """
-    output, refusal = _load_output(data["output"])
+    output, refusal = load_output(data["output"])
     failures = tuple(Failure(**failure) for failure in data["failures"])
     if refusal is not None:
         failures += (Failure(reason="workflow_error", detail=refusal, attempt=len(failures)),)
@@ -95,7 +95,7 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
     )
 
 
-def _load_output(data: Mapping[str, Any] | None) -> tuple[WorkflowOutput | None, str | None]:
+def load_output(data: Mapping[str, Any] | None) -> tuple[WorkflowOutput | None, str | None]:
     """Return a stored output, and why it cannot be used."""
     if data is None:
         return None, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +88,7 @@ class RunDirectory:
 
     def write_run(self, info: Mapping[str, Any]) -> None:
         """Write `run.json`, adding this start to the history."""
-        attempts = [*self.run.get("attempts", []), {"started": _now(), "pid": os.getpid()}]
+        attempts = [*self.run.get("attempts", []), {"started": _now(), "pid": os.getpid(), "host": socket.gethostname()}]
         write_record(self._run_file, {**info, "attempts": attempts})
 
     def amend_run(self, **more: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from astuner.runs.codec import (
     load_episode,
     load_verdict,
 )
+from astuner.runs.episode_index import EpisodeIndex
 from astuner.runs.store_lines import UNREADABLE, read_line, read_records, seal
 from astuner.schema import Episode, Group, Split, Unjudged, Verdict
 
@@ -247,23 +247,14 @@ class EpisodeFiles(StoredEpisodes):
 
 
 def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> Iterator[Episode]:
-    """Yield the stored episodes of a split with their verdicts, in the order they finished.
+    """Yield the stored episodes of a split with their verdicts, in the order they finished, one at a time in memory.
 
     The last record of each id wins, and those of steps that were cut off are left out.
     """
-    found: dict[str, Episode] = {}
-    for _, record in read_records(directory / f"{split}.jsonl"):
-        if record["kind"] == "episode" and (step is None or record["episode"]["step"] == step):
-            # Lines of older versions have no checksum, so that damage may be found only here.
-            with suppress(*UNREADABLE):
-                found[record["episode"]["id"]] = load_episode(record["episode"])
-        elif record["kind"] == "verdicts":
-            for identity, data in record["verdicts"].items():
-                if identity in found and (verdict := load_verdict(data)) is not None:
-                    found[identity] = found[identity].with_verdict(verdict)
-        elif record["kind"] == "cut":
-            found = {key: episode for key, episode in found.items() if episode.step <= record["step"]}
-    yield from found.values()
+    index = EpisodeIndex(directory / f"{split}.jsonl", step)
+    for indexed in index:
+        if (episode := index.load(indexed)) is not None:
+            yield episode
 
 
 def find_last_cut(directory: Path, split: Split) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from astuner.runs.codec import decode_record, load_verdict
 _SEAL = b'{"crc":"%08x",'
 _PREFIX = b'{"crc":"'
 _SEALED = len(_SEAL % 0)
+_EPISODE = re.compile(rb'\{"crc":"[0-9a-f]{8}","kind":"episode","episode":\{"id":"[a-z]+/([0-9]+)/')
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What reading a record raises whose content is not what was written."""
@@ -29,13 +31,24 @@ def seal(line: bytes) -> bytes:
 def read_line(line: bytes) -> dict[str, Any]:
     """Return the record of a line; lines of older versions have no checksum. Raises one of `UNREADABLE` for a damaged one."""
     if line.startswith(_PREFIX):
-        rest = line[_SEALED:]
-        if line[:_SEALED] != _SEAL % zlib.crc32(rest):
-            raise ValueError("another checksum than when it was written")
-        line = b"{" + rest
+        line = b"{" + _check_seal(line)
     record: dict[str, Any] = decode_record(line)
     _check_record(record)
     return record
+
+
+def _check_seal(line: bytes) -> bytes:
+    """Return what follows the checksum of a line; raises ValueError if it is not that of the rest."""
+    rest = line[_SEALED:]
+    if line[:_SEALED] != _SEAL % zlib.crc32(rest):
+        raise ValueError("another checksum than when it was written")
+    return rest
+
+
+def read_episode_step(line: bytes) -> int | None:
+    """Return the step of an episode's line without decoding it; None if its beginning does not say so."""
+    found = _EPISODE.match(line)
+    return None if found is None else int(found[1])
 
 
 def _check_record(record: dict[str, Any]) -> None:
@@ -57,8 +70,13 @@ def _check_record(record: dict[str, Any]) -> None:
         raise ValueError("it is not a record of an episode, of verdicts or of a cut")
 
 
-def read_records(path: Path, on_damage: OnDamage | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the records of a file, each with where it begins; none if there is no file. Damaged lines are left out."""
+def read_records(
+    path: Path, on_damage: OnDamage | None = None, *, wants: Callable[[bytes], bool] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the records of a file, each with where it begins; none if there is no file. Damaged lines are left out.
+
+    Lines with a checksum for which `wants` returns False are left out too, after the checksum was compared.
+    """
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -67,10 +85,18 @@ def read_records(path: Path, on_damage: OnDamage | None = None) -> Iterator[tupl
             if not line.endswith(b"\n"):
                 break  # cut short by a crash, or still being written
             try:
-                record = read_line(line)
+                record = _read_wanted(line, wants)
             except UNREADABLE:
                 if on_damage is not None:
                     on_damage(path, number)
             else:
-                yield offset, record
+                if record is not None:
+                    yield offset, record
             offset += len(line)
+
+
+def _read_wanted(line: bytes, wants: Callable[[bytes], bool] | None) -> dict[str, Any] | None:
+    if wants is not None and line.startswith(_PREFIX) and not wants(line):
+        _check_seal(line)
+        return None
+    return read_line(line)

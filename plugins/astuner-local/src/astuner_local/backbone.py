@@ -66,10 +66,12 @@ class LocalBackbone:
         """Yield a report per step, validations and checkpoints as they are due."""
         from astuner.training.loop import checkpoint_to_resume, train
         from astuner_local.learner import open_learner
+        from astuner_local.torch_settings import restore_torch_settings
 
-        checkpoint = checkpoint_to_resume(run, control)
-        learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=tasks.total_steps)
-        yield from train(run, tasks, recipe, control, learner)
+        with restore_torch_settings():
+            checkpoint = checkpoint_to_resume(run, control)
+            learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=tasks.total_steps)
+            yield from train(run, tasks, recipe, control, learner)
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
@@ -77,9 +79,11 @@ class LocalBackbone:
         """Yield the report of one validation pass."""
         from astuner.training.loop import evaluate
         from astuner_local.learner import open_learner
+        from astuner_local.torch_settings import restore_torch_settings
 
-        learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False)
-        yield from evaluate(run, tasks, recipe, control, learner)
+        with restore_torch_settings():
+            learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False)
+            yield from evaluate(run, tasks, recipe, control, learner)
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Write a checkpoint as a Hugging Face model."""

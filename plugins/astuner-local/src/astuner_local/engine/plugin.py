@@ -62,6 +62,7 @@ class LocalEngine:
         self._opener = opener
         self._capabilities = capabilities
         self._serving: Serving | None = None
+        self._threads_before = 0
 
     @classmethod
     def from_run(cls, options: LocalOptions | None, run_info: RunInfo) -> LocalEngine:
@@ -127,6 +128,9 @@ class LocalEngine:
     async def start(self) -> None:
         """Load the model if necessary, and serve in the running event loop."""
         if self._serving is None:
+            import torch
+
+            self._threads_before = torch.get_num_threads()
             self._serving = self._opener()
             self._capabilities = evolve(self._capabilities, reproducible=self._serving.is_reproducible())
             self._serving.start()
@@ -157,8 +161,11 @@ class LocalEngine:
     async def close(self) -> None:
         """Stop; requests under way end with `abort`."""
         if self._serving is not None:
+            import torch
+
             serving, self._serving = self._serving, None
             await serving.close()
+            torch.set_num_threads(self._threads_before)
 
     @property
     def stats(self) -> Any:

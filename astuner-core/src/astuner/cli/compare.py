@@ -1,0 +1,108 @@
+"""`astuner compare`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from astuner.cli.options import as_json
+from astuner.cli.output import align_columns, print_json
+from astuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from astuner.inspection.comparison import Comparison, TaskChange
+
+MOST_TASKS = 10
+"""Tasks that are listed at each end."""
+
+LONGEST_VALUE = 60
+
+EXAMPLE = """\b
+Examples:
+  astuner compare my-experiment second-experiment
+  astuner compare runs/a runs/b runs/c --metric reward/mean --metric kl/mean"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("names", nargs=-1, metavar="RUN RUN...")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Draw this metric instead of the rewards; repeatable.")
+@click.option(
+    "--split", type=click.Choice(["train", "validation"]), help="Whose tasks are compared: `validation`, if all have it."
+)
+@as_json
+def compare(names: tuple[str, ...], metrics: tuple[str, ...], split: str | None, in_json: bool) -> None:
+    """Compare runs: their configurations, their curves, and the tasks that one solves and another does not.
+
+    RUN is a run directory, or the name of one in launcher_record. Tasks are compared by the last time that each run played them.
+    """
+    from typing import cast
+
+    from astuner.inspection.comparison import CURVES, compare_runs
+    from astuner.inspection.run_search import open_run
+
+    if len(names) < 2:
+        raise UsageError("astuner compare: name two runs or more; `astuner runs` lists them")
+    problems: list[str] = []
+    runs = [open_run(name, problems.append) for name in names]
+    found = compare_runs(runs, metrics=metrics or CURVES, split=cast("Any", split))
+    if in_json:
+        print_json({**found.to_json(), "problems": problems})
+        return
+    for part in _format_parts(found, names):
+        click.echo(part)
+    for problem in problems:
+        click.echo(f"warning: {problem}", err=True)
+
+
+def _format_parts(found: Comparison, names: Sequence[str]) -> Iterator[str]:
+    from astuner.cli.runs import format_runs
+    from astuner.inspection.curve_chart import draw_curves
+
+    yield format_runs(found.runs, names)
+    yield f"\n{_count(len(found.configuration), 'difference')} of configuration"
+    if found.configuration:
+        rows = ((one.key, *map(_format_value, one.values)) for one in found.configuration)
+        yield align_columns([("KEY", *names), *rows])
+    for metric, curves in found.curves.items():
+        chart = draw_curves(names, curves, width=shutil.get_terminal_size().columns)
+        yield f"\n{metric}\n{chart}" if chart else f"\n{metric}: no run has it"
+    yield f"\n{_format_task_counts(found, names)}"
+    if found.tasks:
+        rows = ((one.task, *map(_format_score, one.scores), _format_change(one)) for one in _shorten(found.tasks))
+        yield align_columns([("TASK", *names, "CHANGE"), *rows])
+
+
+def _format_task_counts(found: Comparison, names: Sequence[str]) -> str:
+    better, worse = found.count("better"), found.count("worse")
+    alone = len(found.tasks) - better - worse
+    rest = f", {alone} otherwise different" if alone else ""
+    listed = f"; the {2 * MOST_TASKS} largest changes, all with --json:" if len(found.tasks) > 2 * MOST_TASKS else ""
+    return (
+        f"{found.measure} of each {found.split} task: {names[-1]} is better in {better} and worse in {worse} than {names[0]}, "
+        f"equal in {found.same_tasks}{rest}{listed}"
+    )
+
+
+def _shorten(changes: Sequence[TaskChange]) -> list[TaskChange]:
+    return [*changes] if len(changes) <= 2 * MOST_TASKS else [*changes[:MOST_TASKS], *changes[-MOST_TASKS:]]
+
+
+def _format_value(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+def _format_score(score: float | None) -> str:
+    return "-" if score is None else f"{score:.3g}"
+
+
+def _format_change(change: TaskChange) -> str:
+    return "" if None in (change.scores[0], change.scores[-1]) else f"{change.change:+.3g}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

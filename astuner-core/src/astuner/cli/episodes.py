@@ -1,0 +1,98 @@
+"""`astuner episodes`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from astuner.cli.options import as_json
+
+if TYPE_CHECKING:
+    from astuner.inspection.run import Run
+    from astuner.runs.episode_index import EpisodeIndex
+    from astuner.schema import Episode, Split
+
+LONGEST_MESSAGE = 2000
+"""Characters of a message that are shown without `--full`."""
+
+EXAMPLE = """\b
+Examples:
+  astuner episodes my-experiment --step 20 --lowest 1
+  astuner episodes my-experiment --split validation --failed"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("run")
+@click.option("--step", type=int, help="Those of a training step; of a validation, the steps that were trained before it.")
+@click.option("--task", metavar="ID", help="Those of a task.")
+@click.option("--failed", is_flag=True, help="Those that failed, or that the judge failed on.")
+@click.option("--grep", metavar="TEXT", help="Those with this text in a line of their transcript.")
+@click.option("--lowest", metavar="K", type=click.IntRange(min=1), help="The K with the lowest rewards, from the lowest.")
+@click.option("--highest", metavar="K", type=click.IntRange(min=1), help="The K with the highest rewards, from the highest.")
+@click.option("--split", type=click.Choice(["train", "validation"]), help="`train`, unless the run only validates.")
+@click.option("--full", is_flag=True, help="Do not shorten long messages.")
+@as_json
+def episodes(
+    run: str,
+    step: int | None,
+    task: str | None,
+    failed: bool,
+    grep: str | None,
+    lowest: int | None,
+    highest: int | None,
+    split: str | None,
+    full: bool,
+    in_json: bool,
+) -> None:
+    """Show the episodes of RUN: what was said, what was trained, and the rewards.
+
+    RUN is a run directory, or the name of one in launcher_record. It may be running, and nothing in it is changed.
+    """
+    from typing import cast
+
+    from astuner.inspection.run_search import open_run
+    from astuner.inspection.selection import Selection
+
+    selection = Selection(step=step, task=task, failed=failed, grep=grep, lowest=lowest, highest=highest)
+    problems: list[str] = []
+    opened = open_run(run, problems.append)
+    index = opened.index_episodes(cast("Split | None", split), step)
+    found = opened.select(index, selection)
+    shown = _print_json(opened, index, found, problems) if in_json else _print_transcripts(opened, index, found, full=full)
+    for problem in problems:
+        click.echo(f"warning: {problem}", err=True)
+    if not in_json:
+        which = "" if step is None else f" of step {step}"
+        click.echo(f"{shown} of {len(index)} episodes{which} in {index.path}", err=True)
+
+
+def _print_transcripts(run: Run, index: EpisodeIndex, episodes: Iterator[Episode], *, full: bool) -> int:
+    from astuner.transcript.episode_text import Details, format_transcript
+    from astuner.transcript.terminal_text import Page
+
+    page = Page.of(sys.stdout, longest=None if full else LONGEST_MESSAGE)
+    tokenizer = run.find_tokenizer()
+    details = Details(decode=tokenizer.decode if tokenizer is not None else None, full_text_in=index.path)
+    count = 0
+    for episode in episodes:
+        count += 1
+        click.echo(format_transcript(episode, tokens=details, page=page), color=page.colour)
+    return count
+
+
+def _print_json(run: Run, index: EpisodeIndex, episodes: Iterator[Episode], problems: list[str]) -> int:
+    """Print one document, an episode at a time: a store may be larger than the memory."""
+    from astuner.inspection.episode_document import describe_episode
+
+    head = json.dumps({"run": str(run.path), "file": str(index.path)}, ensure_ascii=False)
+    click.echo(f'{head[:-1]}, "episodes": [', nl=False)
+    count = 0
+    for episode in episodes:
+        count += 1
+        click.echo("," * (count > 1) + "\n" + json.dumps(describe_episode(episode), ensure_ascii=False), nl=False)
+    click.echo(f'\n], "problems": {json.dumps(problems, ensure_ascii=False)}}}')
+    return count

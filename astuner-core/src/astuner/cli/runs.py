@@ -1,0 +1,72 @@
+"""`astuner runs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from astuner.cli.options import as_json
+from astuner.cli.output import align_columns, print_json
+
+if TYPE_CHECKING:
+    from astuner.inspection.summary import Summary
+
+EXAMPLE = """\b
+Examples:
+  astuner runs
+  astuner runs experiments --json"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("directory", default="launcher_record", type=click.Path(path_type=Path))
+@as_json
+def runs(directory: Path, in_json: bool) -> None:
+    """List the runs in DIRECTORY (launcher_record by default) and below it.
+
+    Of each: its state, training steps, the reward of the first and the last one, the best validation and its step, the time of
+    all training steps, and the tokens sampled in them.
+    """
+    from astuner.inspection.run import Run
+    from astuner.inspection.run_search import list_run_paths
+    from astuner.inspection.summary import summarise
+
+    problems: list[str] = []
+    found = [summarise(Run(path, problems.append)) for path in list_run_paths(directory)]
+    if in_json:
+        print_json({"runs": [summary.to_json() for summary in found], "problems": problems})
+    elif found:
+        click.echo(format_runs(found, [_find_name(summary, directory) for summary in found]))
+    for problem in problems if not in_json else ():
+        click.echo(f"warning: {problem}", err=True)
+    if not found:
+        click.echo(f"no runs in {directory}", err=True)
+
+
+def _find_name(summary: Summary, directory: Path) -> str:
+    path = Path(summary.path)
+    return str(path.relative_to(directory)) if path != directory else summary.name
+
+
+def format_runs(summaries: Sequence[Summary], names: Sequence[str]) -> str:
+    """Return a table with a line for each run."""
+    heads = ("NAME", "STATE", "STEPS", "REWARD", "BEST VALIDATION", "TIME", "TOKENS")
+    return align_columns([heads, *((name, *_format_cells(one)) for name, one in zip(names, summaries, strict=True))])
+
+
+def _format_cells(summary: Summary) -> tuple[str, ...]:
+    of = f" of {summary.planned_steps}" if summary.planned_steps else ""
+    reward = f"{summary.first_reward:.3f} -> {summary.last_reward:.3f}" if summary.first_reward is not None else "-"
+    best = f"{summary.best_validation:.3f} at step {summary.best_step}" if summary.best_validation is not None else "-"
+    return summary.status, f"{summary.steps}{of}", reward, best, format_duration(summary.time_s), f"{summary.tokens:,}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as `1 h 02 min`, `3 min 05 s` or `4.2 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

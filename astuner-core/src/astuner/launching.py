@@ -1,0 +1,139 @@
+"""Runs from Python: in a script, a notebook or a sweep. The same checks and the same results as the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from astuner.errors import UsageError
+from astuner.inspection.run import Run
+
+if TYPE_CHECKING:
+    from astuner.driver.control import StopSwitch
+    from astuner.driver.launch import RunOutcome
+
+Overrides = Mapping[str, Any] | Sequence[str]
+
+_ONE_RUN = threading.Lock()
+"""A process has one environment, one `sys.path` and one set of signal handlers."""
+
+
+def run(
+    conf: str | os.PathLike[str],
+    overrides: Overrides = (),
+    *,
+    backbone: str | None = None,
+    resume: bool = False,
+    resume_from: int | str | None = None,
+    accept_changes: Collection[str] = (),
+    fresh: bool = False,
+    services: Sequence[str] = (),
+) -> Run:
+    """Train as `astuner run` does, and return the run when it is over; raises an `AstunerError` when it failed.
+
+    `overrides` are keys and values, `{"rollout.temperature": 0.7}`, or texts as `--set` takes them. The other arguments are the
+    command's options. Where an event loop is running, as in a notebook, the run has its own thread; an interrupt stops
+    it as Ctrl-C stops the command.
+    """
+    from astuner.driver.launch import start_run
+
+    def start(file: Path, items: Sequence[str], switch: StopSwitch) -> RunOutcome:
+        return start_run(
+            file,
+            backbone,
+            items,
+            resume=resume,
+            resume_from=None if resume_from is None else str(resume_from),
+            accept_changes=accept_changes,
+            fresh=fresh,
+            services=services,
+            switch=switch,
+        )
+
+    return _play(conf, overrides, backbone, start)
+
+
+def evaluate(
+    conf: str | os.PathLike[str],
+    checkpoint: str | os.PathLike[str] | None = None,
+    overrides: Overrides = (),
+    *,
+    backbone: str | None = None,
+    services: Sequence[str] = (),
+) -> Run:
+    """Run the validation pass alone as `astuner eval` does, of `model.path` or of a checkpoint, and return its run."""
+    from astuner.driver.launch import evaluate_run
+
+    weights = None if checkpoint is None else Path(checkpoint).resolve()
+    if weights is not None and not weights.is_dir():
+        raise UsageError(f"{checkpoint}: there is no such checkpoint")
+
+    def start(file: Path, items: Sequence[str], switch: StopSwitch) -> RunOutcome:
+        return evaluate_run(file, weights, backbone, items, services=services, switch=switch)
+
+    return _play(conf, overrides, backbone, start)
+
+
+def _play(
+    conf: str | os.PathLike[str],
+    overrides: Overrides,
+    backbone: str | None,
+    start: Callable[[Path, Sequence[str], StopSwitch], RunOutcome],
+) -> Run:
+    from astuner.containment.process_state import restore_process_state
+    from astuner.driver.control import StopSwitch
+    from astuner.driver.separate_thread import call_without_loop
+
+    file, items, switch = Path(conf), list_items(overrides), StopSwitch()
+
+    def play() -> RunOutcome:
+        if not _ONE_RUN.acquire(blocking=False):
+            raise UsageError("a run is under way in this process: wait for its end, or start this one in another process")
+        try:
+            with restore_process_state(file.absolute().parent):
+                _check_environment(file, items, backbone)
+                return start(file, items, switch)
+        finally:
+            _ONE_RUN.release()
+
+    return Run(call_without_loop(play, switch).directory)
+
+
+def _check_environment(conf: Path, items: Sequence[str], backbone: str | None) -> None:
+    """Raise `UsageError` if the backbone has an environment that the command would continue in."""
+    from astuner.cli.own_venv import enter_venv_of
+    from astuner.venvs.process_replacement import EnterVenv
+
+    try:
+        enter_venv_of(conf, items, backbone)
+    except EnterVenv as entering:
+        raise UsageError(
+            f"this backbone has its own environment: start Python there, {entering.directory / 'bin/python'}, or use the "
+            "command `astuner run`, which continues there"
+        ) from None
+
+
+def list_items(overrides: Overrides) -> list[str]:
+    """Return overrides as texts of `--set`; raises `UsageError` for a value that is none of YAML."""
+    if not isinstance(overrides, Mapping):
+        return list(overrides)
+    items = []
+    for key, value in overrides.items():
+        try:
+            items.append(f"{key}={json.dumps(value, ensure_ascii=False, default=_make_plain)}")
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"overrides: {key}: {value!r} is not a value of YAML: {error}") from error
+    return items
+
+
+def _make_plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    # NumPy's scalars and arrays, in sweeps.
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"it is a {type(value).__name__}")

@@ -1,0 +1,176 @@
+"""`astuner episodes`, `runs` and `compare`: what they print for people, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from astuner.testing.command_line import CommandResult
+from astuner.testing.episodes import episode
+
+Cli = Callable[..., CommandResult]
+
+
+def test_a_debug_run_is_shown_again_as_it_was(run: Callable[..., Any], cli: Cli):
+    tasks = [
+        {"task_id": "two", "main_query": "What is 2 + 2?", "answer": "4"},
+        {"task_id": "six", "main_query": "6?", "answer": "6"},
+    ]
+    played = run(tasks=tasks, replies=("4",))
+    shown = cli("episodes", played.directory)
+    transcripts = [text for text in played.notices if text.startswith("episode ")]
+    assert shown.code == 0
+    assert len(transcripts) == 2
+    assert sorted(shown.out.rstrip().split("\nepisode ")) == sorted("\n".join(transcripts).split("\nepisode "))
+    assert shown.err == f"2 of 2 episodes in {played.directory}/episodes/train.jsonl\n"
+
+
+def test_the_lowest_of_a_step_is_one_command_away(write_run, stored, cli: Cli):
+    write_run("mine", episodes=stored)
+    shown = cli("episodes", "mine", "--step", 1, "--lowest", 1)
+    assert shown.out.splitlines()[0] == "episode train/1/a/0: π?"
+    assert shown.out.splitlines()[-1] == "  reward 0, no success"
+    assert "\x1b" not in shown.out
+    assert shown.err == "1 of 4 episodes of step 1 in launcher_record/mine/episodes/train.jsonl\n"
+
+
+def test_the_document_holds_every_episode_with_its_reward_and_what_is_damaged(write_run, stored, cli: Cli):
+    path = write_run("mine", episodes=stored)
+    with (path / "episodes/train.jsonl").open("ab") as file:
+        file.write(b'{"kind":"nonsense"}\n')
+    document = json.loads(cli("episodes", "mine", "--json", "--step", 1).out)
+    rewards = {one["id"]: (one["reward"], one["is_success"], one["completed"]) for one in document["episodes"]}
+    assert rewards == {
+        "train/1/b/0": (0.25, False, True),
+        "train/1/b/1": (1.0, True, True),
+        "train/1/a/0": (0.0, False, True),
+        "train/1/a/1": (None, None, False),
+    }
+    assert document["episodes"][0]["calls"][0]["output_ids"] == [7, 8, 2]
+    assert document["run"] == "launcher_record/mine"
+    assert document["problems"][0].startswith("launcher_record/mine/episodes/train.jsonl:12: 1 line is damaged")
+
+
+def test_nothing_is_printed_before_a_mistake_is_found(write_run, stored, cli: Cli):
+    write_run("mine", episodes=stored)
+    shown = cli("episodes", "mine", "--json", "--step", 9)
+    assert (shown.code, shown.out) == (2, "")
+    assert "no episodes of step 9; there are those of steps 1 to 2" in shown.err
+
+
+def test_long_messages_are_shortened_unless_they_are_wanted_in_full(write_run, cli: Cli):
+    from attrs import evolve
+
+    call = evolve(episode().calls[0], reply={"role": "assistant", "content": "x" * 5000})
+    write_run("mine", episodes=[evolve(episode(), calls=(call,))])
+    short = cli("episodes", "mine").out
+    assert "[... 3,001 characters ...]" in short
+    assert "the full text is in launcher_record/mine/episodes/train.jsonl" in short
+    assert "x" * 5000 in cli("episodes", "mine", "--full").out
+
+
+def row(step: int, reward: float, **more: float) -> dict[str, Any]:
+    return {"step": step, "kind": "train", "reward/mean": reward, "time/step_s": 40.0, "tokens/generated": 1000.0, **more}
+
+
+def validated(step: int, reward: float) -> dict[str, Any]:
+    return {"step": step, "kind": "validation", "val/reward/mean": reward}
+
+
+def test_runs_are_a_table(write_run, cli: Cli):
+    write_run("a", rows=[validated(0, 0.25), row(1, 0.1), row(2, 0.5)], settings={"trainer_common": {"total_training_steps": 2}})
+    write_run("b/c", status="interrupted")
+    assert cli("runs").out.splitlines() == [
+        "NAME  STATE        STEPS   REWARD          BEST VALIDATION  TIME        TOKENS",
+        "a     finished     2 of 2  0.100 -> 0.500  0.250 at step 0  1 min 20 s  2,000",
+        "b/c   interrupted  0       -               -                0.0 s       0",
+    ]
+
+
+def test_runs_are_a_document(write_run, cli: Cli):
+    write_run("a", rows=[row(1, 0.1)])
+    document = json.loads(cli("runs", "launcher_record", "--json").out)
+    assert [(one["name"], one["status"], one["last_reward"]) for one in document["runs"]] == [("a", "finished", 0.1)]
+    assert document["problems"] == []
+
+
+def test_a_directory_without_runs_is_named(cli: Cli):
+    shown = cli("runs", "nowhere")
+    assert (shown.code, shown.out, shown.err) == (0, "", "no runs in nowhere\n")
+
+
+@pytest.fixture
+def two(write_run) -> None:
+    def validate(task: str, *successes: bool) -> list[Any]:
+        made = [
+            episode(repeat, float(success), task=task, step=4, split="validation", success=success)
+            for repeat, success in enumerate(successes)
+        ]
+        return [*made, episode(0, 0.0, task=task, step=0, split="validation", success=False)]
+
+    shared = {"model": {"path": "m"}, "trainer_common": {"optim": {"lr": 0.1}}}
+    first = [*validate("better", True, False), *validate("worse", True, True), *validate("same", True)]
+    write_run("a", settings=shared, rows=[row(1, 0.0), row(2, 1.0)], episodes=first)
+    changed = {**shared, "trainer_common": {"optim": {"lr": 0.2}}, "experiment_name": "b"}
+    second = [*validate("better", True, True), *validate("worse", False, True), *validate("same", True), *validate("new", True)]
+    write_run("b", settings=changed, rows=[row(1, 0.5), row(2, 0.25)], episodes=second)
+
+
+@pytest.mark.usefixtures("two")
+def test_compared_runs_show_keys_curves_and_tasks(cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = cli("compare", "a", "b").out.splitlines()
+    assert lines[1].split() == ["a", "finished", "2", "0.000", "->", "1.000", "-", "1", "min", "20", "s", "2,000"]
+    assert lines[4:7] == [
+        "1 difference of configuration",
+        "KEY                      a    b",
+        "trainer_common.optim.lr  0.1  0.2",
+    ]
+    assert lines[8] == "reward/mean"
+    assert lines[9].split() == ["a", "b"]
+    assert lines[10].startswith("1 |")
+    assert lines[10].rstrip().endswith("█ |")
+    assert lines[15].startswith("0 |▁")
+    assert lines[16].split() == ["1", "2", "1", "2"]
+    assert "val/reward/mean: no run has it" in lines
+    assert lines[-5:] == [
+        "success of each validation task: b is better in 1 and worse in 1 than a, equal in 1, 1 otherwise different",
+        "TASK    a    b    CHANGE",
+        "worse   1    0.5  -0.5",
+        "new     -    1",
+        "better  0.5  1    +0.5",
+    ]
+
+
+@pytest.mark.usefixtures("two")
+def test_a_comparison_is_a_document(cli: Cli):
+    document = json.loads(cli("compare", "a", "b", "--json", "--metric", "reward/mean").out)
+    assert document["configuration"] == [{"key": "trainer_common.optim.lr", "values": [0.1, 0.2]}]
+    assert document["curves"] == {"reward/mean": [[[1, 0.0], [2, 1.0]], [[1, 0.5], [2, 0.25]]]}
+    assert {one["task"]: one["scores"] for one in document["tasks"]} == {
+        "worse": [1.0, 0.5],
+        "new": [None, 1.0],
+        "better": [0.5, 1.0],
+    }
+    assert (document["split"], document["measure"], document["same_tasks"]) == ("validation", "success", 1)
+
+
+def test_rewards_are_compared_where_success_is_unknown(write_run, cli: Cli):
+    write_run("a", episodes=[episode(0, 0.5), episode(1, 1.0)])
+    write_run("b", episodes=[episode(0, 0.5), episode(1, 0.0)])
+    document = json.loads(cli("compare", "a", "b", "--json").out)
+    assert (document["measure"], document["split"]) == ("reward", "train")
+    assert document["tasks"] == [{"task": "t", "scores": [0.75, 0.25]}]
+
+
+def test_one_run_alone_is_not_compared(cli: Cli):
+    shown = cli("compare", "a")
+    assert (shown.code, shown.err) == (2, "error: astuner compare: name two runs or more; `astuner runs` lists them\n")
+
+
+@pytest.mark.parametrize("command", ["episodes", "runs", "compare"])
+def test_the_help_has_examples(cli: Cli, command: str):
+    assert f"\n    astuner {command}" in cli(command, "--help").out.partition("Examples:")[2]
