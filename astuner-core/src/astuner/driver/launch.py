@@ -18,6 +18,7 @@ from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection, s
 from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
 from astuner.config.secrets import redact_command
 from astuner.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
+from astuner.driver.episode_faults import EpisodeFaults
 from astuner.driver.event_handling import Progress, drive
 from astuner.driver.forced_end import end_by_force
 from astuner.driver.last_attempt import describe_last_attempt
@@ -257,7 +258,7 @@ class _Run:
         for settled in plan.settle_values():
             if settled.cost is not None:
                 self.notify(f"{settled.key} is {settled.value}: {settled.cost}")
-        progress = Progress(step=self._start.step)
+        progress = Progress(faults=EpisodeFaults(self._directory.path), step=self._start.step)
         exit_code = 1
         try:
             with stop_on_signals(self.control, lambda text: self.notify(text, "warning"), self._end_by_force):
@@ -296,6 +297,8 @@ class _Run:
             self._write_failure(error)
             raise
         finally:
+            for text in progress.faults.summarise():
+                self.notify(text)
             for tag in self._asked.list_unreached():
                 self.notify(f"--db {tag}: no breakpoint with this tag was reached")
             self._write_provenance()

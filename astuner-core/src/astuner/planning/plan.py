@@ -122,7 +122,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     parts = _choose_parts(chooser, loaded, catalog)
     if chooser.reach_users_code():
         parts = _choose_parts(chooser, loaded, catalog)
-        chooser.attempt(lambda: _check_workflow(loaded))
+        chooser.attempt(lambda: notices.extend(_check_workflow(loaded)))
         chooser.attempt(lambda: notices.extend(find_judge_notices(loaded, parts.judges)))
     native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
     notices += native.notices if native else ()
@@ -190,14 +190,18 @@ def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
     ]
 
 
-def _check_workflow(loaded: LoadedConfig) -> None:
+def _check_workflow(loaded: LoadedConfig) -> list[str]:
+    """Raise `ConfigError` if the workflow cannot be played; return how it is, if this is worth a notice."""
     from astuner.rollout.workflows import load_workflow
 
     target, key = loaded.config.rollout.user_workflow, "astuner.rollout.user_workflow"
     # Loading has checked that there is a workflow exactly where no environment leads.
     if target is None:
-        return
+        return []
     try:
-        load_workflow(target, loaded.path.parent)
+        found = load_workflow(target, loaded.path.parent)
     except PluginError as error:
         raise ConfigError([make_problem(key, str(error).removeprefix(f"{key}: "), loaded.locate)]) from error
+    if not found.blocks or loaded.config.rollout.isolation != "async":
+        return []
+    return [f"{target}{found.place} is a plain `def`, so each episode runs in a thread of its own"]
