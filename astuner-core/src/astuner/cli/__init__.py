@@ -11,7 +11,7 @@ from contextlib import suppress
 import click
 
 from astuner.cli.commands import LazyGroup
-from astuner.errors import AstunerError, ConfigError
+from astuner.errors import AstunerError, ConfigError, Interrupted
 from astuner.plugins.core_commands import CORE_COMMANDS
 from astuner.venvs.process_replacement import EnterVenv
 
@@ -69,4 +69,5 @@ def astuner() -> None:
 def _format_error(error: AstunerError) -> str:
     if isinstance(error, ConfigError) and len(error.problems) > 1:
         return "\n".join([f"error: {len(error.problems)} problems", *(f"  {problem}" for problem in error.problems)])
-    return f"error: {error}"
+    # The user has stopped it, and its state is saved.
+    return str(error) if isinstance(error, Interrupted) else f"error: {error}"

@@ -25,7 +25,9 @@ from astuner.driver.last_attempt import describe_last_attempt
 from astuner.driver.plugins_in_use import format_header, list_plugins_in_use
 from astuner.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.driver.reporting import Loggers, NamedLogger
+from astuner.driver.resume_command import format_resume_command
 from astuner.driver.resume_preparation import prepare_resume
+from astuner.driver.run_story import tell_story
 from astuner.driver.sources import collect_code, collect_sources
 from astuner.driver.start_step import StartStep, choose_start
 from astuner.errors import AstunerError, Interrupted
@@ -57,6 +59,8 @@ class RunOutcome:
     """Metrics of the last validation."""
     before_groups: tuple[Group, ...] = ()
     after_groups: tuple[Group, ...] = ()
+    story: tuple[str, ...] = ()
+    """How the run went, line by line."""
 
 
 def start_run(
@@ -95,6 +99,7 @@ def start_run(
         if not start.resumed:
             directory.metrics.unlink(missing_ok=True)
         run = _Run(plan, directory, start=start, accepted=accept_changes, stack=stack, record=record, fresh=fresh, asked=asked)
+        run.resume_command = format_resume_command(conf, backbone, overrides, services, stop_at)
         for text in narrow:
             run.notify(text)
         run.serve(services)
@@ -189,6 +194,8 @@ class _Run:
         )
         stack.enter_context(connect_run(self.control, self.control.request_stop, self.notify))
         self._start, self._accepted = start, accepted
+        self.resume_command: str | None = None
+        """Continues the run, if something can."""
 
     def serve(self, names: Sequence[str]) -> None:
         """Start the requested services: the tasks may already come from one."""
@@ -285,12 +292,14 @@ class _Run:
                 finally:
                     backbone.close()
             if self.control.stop:
-                raise Interrupted(f"stopped after step {progress.step}; continue with --resume")
+                raise Interrupted(f"stopped after step {progress.step}")
             self._directory.write_state(status="finished")
             exit_code = 0
-        except (Interrupted, KeyboardInterrupt):
+        except (Interrupted, KeyboardInterrupt) as ended:
             exit_code = 130
             self._directory.write_state(status="interrupted")
+            if isinstance(ended, Interrupted) and self.resume_command is not None:
+                raise Interrupted(f"{ended}; continue with: {self.resume_command}") from ended
             raise
         except BaseException as error:
             exit_code = error.exit_code if isinstance(error, AstunerError) else 1
@@ -310,6 +319,7 @@ class _Run:
             after=progress.after,
             before_groups=progress.before_groups,
             after_groups=progress.after_groups,
+            story=tuple(tell_story(self._directory)),
         )
 
     def _end_by_force(self) -> None:
