@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 from astuner.driver.resume_command import format_resume_command
-from astuner.driver.run_story import format_seconds, tell_story
+from astuner.driver.run_story import tell_story
 from astuner.runs.directory import RunDirectory
+from astuner.transcript.durations import format_seconds
 
 
 def write(tmp_path, *rows, saved=(20,)):

@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; a crash of native code prints the Python lines that were running."""
     with suppress(OSError, ValueError, AttributeError):  # there may be no stderr
         faulthandler.enable()
+    _silence_progress_bars()
     try:
         status = exit_code_of(arguments)
     except Exception:  # noqa: BLE001 - shown as Python shows it; threads left behind must not hold up the end
@@ -30,6 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from astuner.containment.process_exit import exit_process
 
     exit_process(status)
+
+
+def _silence_progress_bars() -> None:
+    """Keep libraries, in child processes too, from drawing their bars into a file or a pipe."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        for name in ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS"):
+            os.environ.setdefault(name, "1")
 
 
 def exit_code_of(arguments: Sequence[str] | None = None) -> int:

@@ -260,7 +260,7 @@ class _Run:
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
         self.notify(format_header(plan), "info")
-        for text, level in [*((text, "info") for text in plan.notices), *self._early]:
+        for text, level in [*((text, "info") for text in plan.notices if text not in plan.summed_up), *self._early]:
             self.notify(text, level)
         for settled in plan.settle_values():
             if settled.cost is not None:

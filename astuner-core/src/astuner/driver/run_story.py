@@ -8,6 +8,7 @@ from pathlib import Path
 
 from astuner.runs.directory import RunDirectory
 from astuner.runs.metric_rows import MetricRow, read_metric_rows
+from astuner.transcript.durations import format_seconds
 
 REWARD = "val/reward/mean"
 _LOST = "signal/lost/"
@@ -87,16 +88,6 @@ def _describe_losses(train: Sequence[MetricRow]) -> Iterator[str]:
         yield f"lost: {sum(episodes.values()):,} of {total:,.0f} episodes ({_join(episodes)})"
     if tokens:
         yield f"not trained: {sum(tokens.values()):,} sampled tokens ({_join(tokens)})"
-
-
-def format_seconds(seconds: float) -> str:
-    """Return a duration as `42 s`, `3 min 5 s` or `2 h 7 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _describe_success(row: MetricRow) -> str:
