@@ -1,4 +1,4 @@
-"""What a dry run says beyond its bounds: a measured time, contexts that the model was not made for, defaults that are too large."""
+"""What a dry run says beyond its bounds: a measured time, too long contexts, and defaults for other machines."""
 
 from __future__ import annotations
 
