@@ -28,7 +28,8 @@ def format_header(plan: Plan) -> str:
     origins = (f" ({row['distribution']} {row['version']})" if row["version"] else "" for row in others)
     listed = ", ".join(f"{row['kind']} {row['name']}{origin}" for row, origin in zip(others, origins, strict=True))
     engine = plan.recipe.engine
-    chosen = f"; engine {engine.candidate.name}" if engine and plan.loaded.config.rollout.name == "auto" else ""
+    auto = engine is not None and plan.loaded.config.rollout.name == "auto"
+    chosen = f"; engine {engine.candidate.name}, chosen by rollout.name: auto" if engine is not None and auto else ""
     keys = f"{', '.join(plan.idle_keys)} (`astuner config explain` says why)"
     unused = f"; not used by {plan.backbone.candidate.name}: {keys}" if plan.idle_keys else ""
     return f"{CORE} {version(CORE)}; plugins: {listed or 'none'}{chosen}{unused}"

@@ -69,7 +69,7 @@ def _describe_cost(train: Sequence[MetricRow], rows: Sequence[MetricRow]) -> Ite
     episodes = _add_up(train, "signal/episodes") + _add_up(rows, "val/episodes")
     sampled, trained = _add_up(rows, "tokens/generated"), _add_up(train, "tokens/trained")
     parts = [f"{len(train)} {'step' if len(train) == 1 else 'steps'}{f' in {format_seconds(seconds)}' if seconds else ''}"]
-    parts += [f"{episodes:,.0f} episodes"] if episodes else []
+    parts += [f"{episodes:,.0f} {'episode' if episodes == 1 else 'episodes'}"] if episodes else []
     parts += [f"{sampled:,.0f} tokens sampled"] if sampled else []
     parts += [f"{trained:,.0f} trained"] if trained else []
     yield ", ".join(parts)

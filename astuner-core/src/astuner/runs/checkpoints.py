@@ -151,7 +151,8 @@ def find_checkpoint(directory: RunDirectory, name: str) -> Path:
         return directory.checkpoint(best)
     if name.isdigit() and int(name) in steps:
         return directory.checkpoint(int(name))
-    raise UsageError(f"{directory.path}: no checkpoint '{name}'; there are best, last and {', '.join(map(str, steps))}")
+    named = [*(["best"] if find_best_step(directory) is not None else []), "last", *map(str, steps)]
+    raise UsageError(f"{directory.path}: no checkpoint '{name}'; there are {', '.join(named)}")
 
 
 def _read_step(path: Path) -> int:

@@ -29,7 +29,10 @@ class ConsoleLogger:
     @classmethod
     def from_run(cls, options: Any, run_info: RunInfo) -> ConsoleLogger:
         """Make the logger of a run; it has no options."""
-        return cls(f"{run_info.project_name}/{run_info.experiment_name} on {run_info.backbone}")
+        from astuner.config.model import Config
+
+        project = "" if run_info.project_name == Config().project_name else f"{run_info.project_name}/"
+        return cls(f"{project}{run_info.experiment_name} on {run_info.backbone}")
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Show the metrics of a step or of a validation."""

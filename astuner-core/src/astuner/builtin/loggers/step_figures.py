@@ -56,7 +56,7 @@ def format_figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
 def format_waterfall(metrics: Mapping[str, float]) -> str:
     """Return how calls became tokens with signal, and what was lost on the way."""
     stages = [(name, metrics[key]) for name, key in _WATERFALL if key in metrics]
-    text = " → ".join(f"{value:,.0f} {name}" for name, value in stages)
+    text = " → ".join(f"{value:,.0f} {name.removesuffix('s') if value == 1 else name}" for name, value in stages)
     notes = []
     for name, prefix in _WATERFALL_NOTES:
         found = {key.removeprefix(prefix): value for key, value in metrics.items() if key.startswith(prefix) and value}
