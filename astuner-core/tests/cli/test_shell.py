@@ -116,6 +116,11 @@ def test_an_explained_error_ends_with_its_code_and_without_a_traceback(astuner: 
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "stopped after step 3\n")
 
 
+def test_libraries_draw_no_bars_into_a_pipe(astuner: Astuner, offer: Offer) -> None:
+    offer("hello", HELLO.replace('click.echo("hello")', "import os; click.echo(os.environ['HF_HUB_DISABLE_PROGRESS_BARS'])"))
+    assert astuner("hello").stdout == "1\n"
+
+
 def test_the_traceback_is_there_for_who_asks(astuner: Astuner, offer: Offer) -> None:
     offer("hello", HELLO)
     assert "Traceback (most recent call last)" in astuner("hello", "--fail", ASTUNER_TRACEBACK="1").stderr
