@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ class Impatient(Judge):
 def test_a_limit_of_the_judge_itself_is_not_called_that_of_the_run():
     (found,) = judged([blank()], Impatient(), timeout_s=60)
     assert found.reason == "judge_error"
-    assert found.detail.startswith("TimeoutError: math-verify gave no answer in 5 s (test_group_judging.py:")
+    assert re.match(r"TimeoutError: math-verify gave no answer in 5 s \(\S*test_group_judging.py:", found.detail)
 
 
 def test_several_judges_are_added_up_by_weight_and_each_is_named():

@@ -86,7 +86,7 @@ def test_a_process_is_kept_for_the_next_episode():
 
 
 def test_an_exception_in_a_process_crosses_as_text_with_its_place():
-    with pytest.raises(WorkflowCrashed, match=r"KeyError: 'answer' \(blocking_workflows\.py:\d+\)"):
+    with pytest.raises(WorkflowCrashed, match=r"KeyError: 'answer' \(blocking_workflows\.py:\d+ in execute\)"):
         play(InProcess(target("Raises"), HERE, 1))
 
 
