@@ -183,7 +183,7 @@ def test_an_error_of_the_agent_is_shown_once_per_place_with_its_traceback_and_co
     assert found.err.count("(agent.py:6 in parse); the traceback is shown at ") == 2
     assert "return parse(" in found.err
     assert "warning: the agent failed at agent.py:6 in parse in 3 of 3 episodes of step 1 (train), first in train/1/" in found.err
-    assert "is a plain `def`, so each episode runs in a thread of its own" in found.err
+    assert found.err.count("is a plain `def`, so each episode runs in a thread of its own") == 1
     [directory] = (tmp_path / "launcher_record").iterdir()
     lines = [json.loads(line) for line in (directory / "episodes" / "train.jsonl").read_text().splitlines()]
     failures = [failure for line in lines if line["kind"] == "episode" for failure in line["episode"]["failures"]]
