@@ -39,6 +39,20 @@ class Agent(astuner.Workflow):
         return astuner.WorkflowOutput(metadata={"final_answer": answer.choices[0].message.content})
 """
 
+SYNC_AGENT = """
+import astuner
+import openai
+
+class Agent(astuner.Workflow):
+    def execute(self, workflow_task, tuner):
+        api = tuner.as_oai_baseurl_apikey()
+        astuner.breakpoint("before")
+        with openai.OpenAI(base_url=api.base_url, api_key=api.api_key) as client:
+            question = [{"role": "user", "content": workflow_task.task.main_query}]
+            answer = client.chat.completions.create(model=api.model, messages=question)
+        return astuner.WorkflowOutput(metadata={"final_answer": answer.choices[0].message.content})
+"""
+
 JUDGE = """
 import astuner
 
@@ -121,10 +135,24 @@ def test_one_looks_around_at_a_tag_for_as_long_as_one_likes(start: Start, home: 
         }
         assert terminal.end() == 0, terminal.shown
     assert "time limit are off" in terminal.shown
-    assert "has blocked" not in terminal.shown
+    assert "has held up" not in terminal.shown
     assert "--db nowhere: no breakpoint with this tag was reached" in terminal.shown
     assert "--db before" not in terminal.shown
     assert answers(home) == ["4", "4"]
+
+
+def test_a_synchronous_agent_stops_at_its_breakpoints(start: Start, home: Path):
+    (home / "agent.py").write_text(SYNC_AGENT)
+    with start("--db", "before", num_repeat=1, episode_timeout_s=4) as terminal:
+        assert "breakpoint before: episode train/1/sum/0; c continues, q ends the run" in terminal.until(PROMPT)
+        terminal.type("import time; time.sleep(6)\n")
+        terminal.until(PROMPT)
+        terminal.type("p workflow_task.task.main_query\n")
+        assert "\n'What is 2 + 2?'\n" in terminal.until(PROMPT)
+        terminal.type("c\n")
+        assert terminal.end() == 0, terminal.shown
+    assert "is a plain `def`, so each episode runs in a thread of its own" in terminal.shown
+    assert answers(home) == ["4"]
 
 
 def test_the_live_table_waits_below_while_the_debugger_has_the_terminal(start: Start):

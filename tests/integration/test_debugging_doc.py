@@ -71,8 +71,41 @@ def test_each_yaml_is_a_configuration(block: str, home: Path):
     assert plan_run(conf).recipe.engine is not None
 
 
+RAISING = """import json
+
+from astuner import Workflow, WorkflowOutput
+
+#
+#
+
+def parse(text):
+    return json.loads(text)
+
+class MyAgent(Workflow):
+    async def execute(self, workflow_task, tuner):
+        #
+        #
+        reply = "no JSON"
+        return WorkflowOutput(metadata=parse(reply))
+"""
+
+
+def test_an_error_is_shown_as_on_the_page(home: Path):
+    (shown,) = [block for block in blocks("text") if "Traceback" in block]
+    failed, traceback, _, source, _, warning = shown.splitlines()
+    (home / "agent.py").write_text(RAISING)
+    ran = run_command(*COMMANDS[0][1:], *SCRIPTED, "--set=rollout.failure_budget=1", cwd=home)
+    lines = ran.err.splitlines()
+    assert {failed, traceback, source} <= set(lines)
+    place = 'File "/home/me/my-agent/agent.py", line 16, in execute'
+    assert place in shown
+    assert place.replace("/home/me/my-agent", str(home)) in ran.err
+    beginning = warning.partition(" in 2 of 8")[0]
+    assert any(line.startswith(beginning) for line in lines)
+
+
 def test_what_the_page_shows_of_tokens_adds_up():
-    (shown,) = blocks("text")
+    (shown,) = [block for block in blocks("text") if "what is learnt" in block]
     lines = shown.split("from what was sampled to what is learnt\n")[1].splitlines()
     signs, numbers = [line[:1] for line in lines], [int(line[1:].split()[0]) for line in lines]
     assert (signs, numbers[0] - numbers[1]) == ([" ", "-", "=", "=", "="], numbers[2])

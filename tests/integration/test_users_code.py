@@ -45,6 +45,9 @@ CODES = [
     # What works
     Code(name="a class"),
     Code(name="a function", source="async def Agent(task, model): ..."),
+    Code(name="a synchronous execute", source=SYNC),
+    Code(name="a synchronous execute of a base class", source=f"{SYNC.replace('Agent', 'Base')}class Agent(Base): ...\n"),
+    Code(name="a synchronous function", source="def Agent(task, model): ..."),
     Code(
         name="folders without __init__.py",
         spec="tutorial.example_x.agents->Agent",
@@ -142,17 +145,19 @@ CODES = [
     Code(name="a module inside a module", spec="agent.part:Agent", says=("agent.part", "is not a package")),
     Code(name="a relative module", spec="..agent:Agent", says=("neither a module nor",)),
     # Classes that are not what they should be
-    Code(name="a synchronous execute", source=SYNC, says=("agent.py:2", "`async def execute(")),
-    Code(
-        name="a synchronous execute of a base class",
-        source=f"{SYNC.replace('Agent', 'Base')}class Agent(Base): ...\n",
-        says=("agent.py:2", "`async def execute("),
-    ),
     Code(name="an execute that yields", source=ASYNC.replace("...", "yield 1"), says=("agent.py:2", "yield")),
     Code(name="a static execute", source=SYNC.replace("    def", "    @staticmethod\n    def"), says=("`async def execute(",)),
-    Code(name="a synchronous function", source="def Agent(task, model): ...", says=("agent.py:1", "`async def workflow(")),
+    Code(
+        name="an execute without a tuner",
+        source="class Agent:\n    def execute(self, workflow_task): ...",
+        says=("agent.py:2", "a task and a tuner", "`async def execute("),
+    ),
     Code(name="a function of other arguments", source="async def Agent(x): ...", says=("takes (x)", "`task` and `model`")),
-    Code(name="a class without execute", source="class Agent: ...", says=("`async def execute(self, workflow_task, tuner)`",)),
+    Code(
+        name="a class without execute",
+        source="class Agent: ...",
+        says=("without `execute`", "`async def execute(self, workflow_task, tuner)`"),
+    ),
     Code(
         name="a workflow without execute",
         source="from astuner import Workflow\nclass Agent(Workflow): ...",

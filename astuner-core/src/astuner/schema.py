@@ -113,6 +113,9 @@ class Unjudged:
 
     reason: str = field(converter=read_text)
     detail: str = field(default="", converter=read_text)
+    place: str = field(default="", converter=read_text)
+    """Where the judge raised, if it did, as `judge.py:12 in score`."""
+    traceback: str = field(default="", converter=read_text)
 
 
 @frozen(kw_only=True)
@@ -262,6 +265,10 @@ class Failure:
     """Model calls of this attempt."""
     tokens: int = 0
     """Tokens sampled in this attempt."""
+    place: str = field(default="", converter=read_text)
+    """Where the user's own code raised, as `agent.py:12 in solve`; empty if it did not."""
+    traceback: str = field(default="", converter=read_text)
+    """The traceback of what it raised, from its own first line on."""
 
 
 @frozen(kw_only=True)

@@ -113,7 +113,12 @@ def test_an_unknown_option_is_a_usage_error(astuner: Astuner) -> None:
 def test_an_explained_error_ends_with_its_code_and_without_a_traceback(astuner: Astuner, offer: Offer) -> None:
     offer("hello", HELLO)
     found = astuner("hello", "--fail")
-    assert (found.returncode, found.stdout, found.stderr) == (130, "", "error: stopped after step 3\n")
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "stopped after step 3\n")
+
+
+def test_libraries_draw_no_bars_into_a_pipe(astuner: Astuner, offer: Offer) -> None:
+    offer("hello", HELLO.replace('click.echo("hello")', "import os; click.echo(os.environ['HF_HUB_DISABLE_PROGRESS_BARS'])"))
+    assert astuner("hello").stdout == "1\n"
 
 
 def test_the_traceback_is_there_for_who_asks(astuner: Astuner, offer: Offer) -> None:

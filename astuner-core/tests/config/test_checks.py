@@ -100,8 +100,16 @@ def test_more_mini_batches_than_tasks_are_refused(problem: OneProblem) -> None:
     ],
 )
 def test_several_greedy_validation_samples_are_remarked_on(load: Load, kwargs: str, said: bool) -> None:
-    notices = load(f"    val_kwargs: {kwargs}\n").notices
+    notices = load(f"    val_kwargs: {kwargs}\n  trainer_common: {{val_pass_n: 4}}\n").notices
     assert any("val_pass_n is 4" in notice for notice in notices) is said
+
+
+@pytest.mark.parametrize(("kwargs", "samples"), [("{}", 1), ("{do_sample: true, temperature: 0.5}", 4)])
+def test_validation_samples_are_as_many_as_differ_unless_they_are_set(load: Load, kwargs: str, samples: int) -> None:
+    loaded = load(f"    val_kwargs: {kwargs}\n")
+    assert loaded.config.trainer_common.val_pass_n == samples
+    assert loaded.resolved["trainer_common"]["val_pass_n"] == samples
+    assert loaded.notices == ()
 
 
 def test_temperature_of_a_greedy_validation_is_remarked_on(load: Load) -> None:

@@ -159,3 +159,9 @@ def secrets_of(**values: Any) -> Secrets:
 def test_a_misspelt_key_that_sounds_like_a_secret_gets_its_suggestion() -> None:
     problem = Problem(key="astuner.rollout.local.kv_token", message=NO_SUCH_KEY, suggestion="kv_tokens")
     assert Secrets(frozenset({"9"})).hide_in_problem(problem).suggestion == "kv_tokens"
+
+
+@pytest.mark.parametrize("name", ["PWD", "OLDPWD"])
+def test_the_directory_of_the_shell_is_not_a_password(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "/home/me/my-agent")
+    assert Secrets.of({}).hide("/home/me/my-agent/agent.py:12") == "/home/me/my-agent/agent.py:12"

@@ -14,6 +14,7 @@ from astuner import hookimpl
 from astuner.config.model import Config
 from astuner.config.trainer import TrainerCommon
 from astuner.driver.control import RunControl
+from astuner.driver.episode_faults import EpisodeFaults
 from astuner.driver.event_handling import STEPS_WITHOUT_SIGNAL, Progress, drive
 from astuner.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.driver.reporting import Loggers, NamedLogger
@@ -69,7 +70,7 @@ class Stage:
     logs: list[Log] = field(factory=lambda: [Log()])
     listener: Listener = field(factory=Listener)
     told: list[str] = field(factory=list)
-    progress: Progress = field(factory=Progress)
+    progress: Progress = field(factory=lambda: Progress(faults=EpisodeFaults(Path("run"))))
     times: dict[int, dict[str, float]] = field(factory=dict)
     played_now: list[Episode] = field(factory=list)
     closed: bool = False

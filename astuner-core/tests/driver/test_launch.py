@@ -142,7 +142,76 @@ def test_a_run_that_is_stopped_is_interrupted_whatever_was_going_on(run: Any, tm
     part = f"{tmp_path}/part.py:Part"
     engine = {"name": part} if kind == "engine" else {"name": "scripted", "scripted": {"replies": ["4"]}}
     others = {} if kind == "engine" else {kind: part}
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match=r"^stopped .*; continue with: astuner run --conf \S+ .*--resume$"):
         run(settings={"rollout": engine}, **others)
     [state] = tmp_path.rglob("state.json")
     assert json.loads(state.read_text())["status"] == "interrupted"
+
+
+def test_the_start_of_a_run_is_one_line_that_names_what_is_not_used(cli: Any, tmp_path: Path) -> None:
+    from astuner.testing.project import write_project
+
+    settings = {"trainer_common": {"save_freq": 3, "test_freq": 7}, "data": {"train_batch_size": 5}}
+    said = cli("run", "--conf", write_project(tmp_path, settings=settings)).err.splitlines()
+    [start] = [line for line in said if line.startswith("info: ") and "advantage" not in line][:1]
+    keys = "data.train_batch_size, trainer_common.save_freq, trainer_common.test_freq"
+    assert start.endswith(f"; not used by debug: {keys} (`astuner config explain` says why)")
+    assert not any("has no effect" in line or "have no effect" in line for line in said)
+
+
+RAISING_AGENT = """
+import json
+from astuner import Workflow
+
+def parse(text):
+    return json.loads(text)
+
+class Agent(Workflow):
+    def execute(self, workflow_task, tuner):
+        return parse("{")
+"""
+
+
+def test_an_error_of_the_agent_is_shown_once_per_place_with_its_traceback_and_count(cli: Any, tmp_path: Path) -> None:
+    from astuner.testing.project import write_project
+
+    (tmp_path / "agent.py").write_text(RAISING_AGENT)
+    settings = {"rollout": {"num_repeat": 3, "failure_budget": 1.0}}
+    found = cli("run", "--conf", write_project(tmp_path, workflow="./agent.py:Agent", settings=settings))
+    assert found.code == 0, found.err
+    assert found.err.count("Traceback (most recent call last)") == 1
+    assert found.err.count("(agent.py:6 in parse); the traceback is shown at ") == 2
+    assert "return parse(" in found.err
+    assert "warning: the agent failed at agent.py:6 in parse in 3 of 3 episodes of step 1 (train), first in train/1/" in found.err
+    assert found.err.count("is a plain `def`, so each episode runs in a thread of its own") == 1
+    [directory] = (tmp_path / "launcher_record").iterdir()
+    lines = [json.loads(line) for line in (directory / "episodes" / "train.jsonl").read_text().splitlines()]
+    failures = [failure for line in lines if line["kind"] == "episode" for failure in line["episode"]["failures"]]
+    assert [failure["place"] for failure in failures] == ["agent.py:6 in parse"] * 3
+    assert all(failure["traceback"].startswith("Traceback (most recent call last):\n") for failure in failures)
+
+
+def test_a_secret_of_the_configuration_is_not_in_a_stored_traceback(cli: Any, tmp_path: Path) -> None:
+    from astuner.testing.project import write_project
+
+    (tmp_path / "agent.py").write_text(
+        RAISING_AGENT.replace('parse("{")', 'parse("{ sk-verysecret-0123456789")').replace(
+            "json.loads(text)", "1 / 0 if False else [][f'{text}']"
+        )
+    )
+    settings = {
+        "rollout": {"failure_budget": 1.0, "openai": {"base_url": "http://127.0.0.1:9/v1", "api_key": "sk-verysecret-0123456789"}}
+    }
+    found = cli("run", "--conf", write_project(tmp_path, workflow="./agent.py:Agent", settings=settings))
+    [directory] = (tmp_path / "launcher_record").iterdir()
+    assert "sk-verysecret" not in (directory / "episodes" / "train.jsonl").read_text()
+    assert "sk-verysecret" not in found.err
+
+
+def test_the_end_of_a_run_says_how_to_look_at_it(cli: Any, tmp_path: Path) -> None:
+    from astuner.testing.project import write_project
+
+    said = cli("run", "--conf", write_project(tmp_path)).err.splitlines()
+    end = said[[line.startswith("done: ") for line in said].index(True) :]
+    assert end[1].startswith("  1 step")
+    assert end[-1].startswith("  look:     astuner episodes ")

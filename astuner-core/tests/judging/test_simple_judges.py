@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -105,7 +106,9 @@ def test_a_failure_is_one_episodes(judge: Any) -> None:
     failed, fine = judged(judge, group(WorkflowOutput(), WorkflowOutput(metadata={"score": 1})), blame="judge 'j' from acme 1.0")
     assert isinstance(failed, Unjudged)
     assert failed.reason == "judge_error"
-    assert failed.detail.startswith("judge 'j' from acme 1.0 raised KeyError: 'score' (test_simple_judges.py:")
+    assert re.match(r"judge 'j' from acme 1.0 raised KeyError: 'score' \(\S*test_simple_judges.py:\d+ in ", failed.detail)
+    assert failed.place.endswith(" in compute_reward")
+    assert failed.traceback.endswith("KeyError: 'score'")
     assert fine == Verdict(1.0)
 
 
@@ -161,7 +164,7 @@ def test_a_judge_that_hangs_gives_no_score_and_lets_the_loop_end(judge: Callable
     (found,) = judged(judge, blame="judge 'j'", timeout_s=0.05)
     assert isinstance(found, Unjudged)
     assert found.reason == "judge_timeout"
-    assert found.detail.startswith("judge 'j' gave no verdict within 0.05 s; it was at test_simple_judges.py:")
+    assert re.match(r"judge 'j' gave no verdict within 0.05 s; it was at \S*test_simple_judges.py:", found.detail)
 
 
 def test_the_siblings_of_an_episode_about_which_a_judge_hangs_keep_their_rewards() -> None:

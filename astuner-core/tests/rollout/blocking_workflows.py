@@ -81,3 +81,52 @@ class AsksForEver(Workflow):
 class LosesItsService(Workflow):
     async def execute(self, workflow_task, tuner):
         raise RuntimeError("no search") from ServiceUnavailable("the index is down")
+
+
+class Sync(Workflow):
+    """Written for a library that blocks."""
+
+    def execute(self, workflow_task, tuner):
+        return WorkflowOutput(metadata={"pid": os.getpid(), "thread": threading.get_ident()})
+
+
+class SyncThatRunsALoop(Workflow):
+    def execute(self, workflow_task, tuner):
+        return asyncio.run(Says().execute(workflow_task, tuner))
+
+
+class SyncThatReturnsAnAwaitable(Workflow):
+    def execute(self, workflow_task, tuner):
+        return Says().execute(workflow_task, tuner)
+
+
+class SyncThatRaises(Workflow):
+    def execute(self, workflow_task, tuner):
+        return WorkflowOutput(reward=int(workflow_task.task.main_query))
+
+
+class SyncThatExits(Workflow):
+    def execute(self, workflow_task, tuner):
+        raise SystemExit(4)
+
+
+class SyncThatAsks(Workflow):
+    """Asks the model through the SDK's synchronous client."""
+
+    def execute(self, workflow_task, tuner):
+        api = tuner.as_oai_baseurl_apikey()
+        with openai.OpenAI(base_url=api.base_url, api_key=api.api_key, max_retries=0) as client:
+            said = client.chat.completions.create(model=api.model, messages=[{"role": "user", "content": "2 + 2?"}])
+        return WorkflowOutput(reward=float(said.choices[0].message.content))
+
+
+class SyncThatHangs(Workflow):
+    released = threading.Event()
+
+    def execute(self, workflow_task, tuner):
+        self.released.wait(300)
+        return WorkflowOutput(reward=1.0)
+
+
+def sync_function(task, model):
+    return WorkflowOutput(reward=len(task["main_query"]))

@@ -143,6 +143,8 @@ class Stage:
     options: dict[str, Any] = field(factory=dict)
     """Of `rollout`."""
     told: list[str] = field(factory=list)
+    blocks: bool = False
+    """Whether the workflow is a plain function."""
 
     def play(self, repeats: int = 1, *, split: Split = "train", max_tokens: int = 400, replay: bool = False) -> Group:
         round_ = Round(step=1, split=split, repeats=repeats, sampling=Sampling(max_tokens=max_tokens))
@@ -158,6 +160,7 @@ class Stage:
             judge=self.judge,
             make_tracker=TimelineTracker,
             workflow_target=f"{inspect.getfile(self.workflow)}:{self.workflow.__name__}",
+            workflow_blocks=self.blocks,
             detectors=tuple(NamedDetector(name, f"detector '{name}'", detector) for name, detector in self.detectors),
         )
         store = EpisodeFiles(self.directory, replay_after=0 if replay else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -128,10 +129,8 @@ def test_a_failed_sibling_is_kept_in_the_group_with_its_reason(playing: Playing)
     (group, *_) = playing.play(repeats=3)
     failed = group.episodes[1]
     assert (failed.completed, failed.reward) == (False, None)
-    assert (failed.failures[-1].reason, "RuntimeError: tool broke (test_runner.py:" in failed.failures[-1].detail) == (
-        "workflow_error",
-        True,
-    )
+    assert failed.failures[-1].reason == "workflow_error"
+    assert re.search(r"RuntimeError: tool broke \(\S*test_runner.py:", failed.failures[-1].detail)
     assert [e.reward for e in group.episodes] == [0.0, None, 2.0]
 
 
@@ -387,7 +386,7 @@ def test_a_judge_that_cannot_look_leaves_its_episode_unjudged(playing: Playing):
     playing.judge = Blind()
     verdict = playing.play(repeats=1)[0].episodes[0].verdict
     assert isinstance(verdict, Unjudged)
-    assert verdict.detail.startswith("observe: OSError: no eyes (test_runner.py:")
+    assert re.match(r"observe: OSError: no eyes \(\S*test_runner.py:", verdict.detail)
 
 
 class Odd(Ask):

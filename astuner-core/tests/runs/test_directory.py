@@ -96,7 +96,7 @@ def test_checkpoints_are_found_by_last_best_and_step(directory):
     assert [find_checkpoint(directory, name).name for name in ("last", "best", "1")] == ["step_10", "step_2", "step_1"]
 
 
-@pytest.mark.parametrize(("name", "message"), [("best", "no best checkpoint is known"), ("7", "there are best, last and 1")])
+@pytest.mark.parametrize(("name", "message"), [("best", "no best checkpoint is known"), ("7", "there are last and 1")])
 def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(directory, name, message):
     save(directory, 1)
     with pytest.raises(UsageError, match=message):

@@ -137,3 +137,23 @@ def test_the_reward_can_be_left_to_who_knows_it_later() -> None:
         "episode train/1/t/0: ?",
         "  assistant: yes",
     ]
+
+
+def make_failed(repeat):
+    failure = Failure(
+        reason="workflow_error",
+        detail="KeyError: 'x' (agent.py:12 in solve)",
+        place="agent.py:12 in solve",
+        traceback="Traceback (most recent call last):\n  File agent.py\nKeyError: 'x'",
+    )
+    return evolve(episode(repeat, None), output=None, verdict=None, samples=(), failures=(failure,))
+
+
+def test_the_traceback_of_users_code_is_shown():
+    assert "      KeyError: 'x'" in format_transcript(make_failed(0)).splitlines()
+
+
+def test_a_traceback_that_was_shown_is_not_shown_again():
+    text = format_transcript(make_failed(1), shown={"agent.py:12 in solve": "train/1/t/0"})
+    assert "Traceback (most" not in text
+    assert "the traceback is shown at train/1/t/0" in text

@@ -11,7 +11,7 @@ from contextlib import suppress
 import click
 
 from astuner.cli.commands import LazyGroup
-from astuner.errors import AstunerError, ConfigError
+from astuner.errors import AstunerError, ConfigError, Interrupted
 from astuner.plugins.core_commands import CORE_COMMANDS
 from astuner.venvs.process_replacement import EnterVenv
 
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; a crash of native code prints the Python lines that were running."""
     with suppress(OSError, ValueError, AttributeError):  # there may be no stderr
         faulthandler.enable()
+    _silence_progress_bars()
     try:
         status = exit_code_of(arguments)
     except KeyboardInterrupt:
@@ -33,6 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from astuner.containment.process_exit import exit_process
 
     exit_process(status)
+
+
+def _silence_progress_bars() -> None:
+    """Keep libraries, in child processes too, from drawing their bars into a file or a pipe."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        for name in ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS"):
+            os.environ.setdefault(name, "1")
 
 
 def exit_code_of(arguments: Sequence[str] | None = None) -> int:
@@ -72,4 +80,5 @@ def astuner() -> None:
 def _format_error(error: AstunerError) -> str:
     if isinstance(error, ConfigError) and len(error.problems) > 1:
         return "\n".join([f"error: {len(error.problems)} problems", *(f"  {problem}" for problem in error.problems)])
-    return f"error: {error}"
+    # The user has stopped it, and its state is saved.
+    return str(error) if isinstance(error, Interrupted) else f"error: {error}"

@@ -68,4 +68,4 @@ def run(
         stop_at=db,
         services=services,
     )
-    click.echo(f"done: {outcome.directory}", err=True)
+    click.echo("\n".join((f"done: {outcome.directory}", *(f"  {line}" for line in outcome.story))), err=True)

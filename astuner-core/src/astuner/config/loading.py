@@ -135,7 +135,7 @@ def examine_config(
     spoilt = SpoiltKeys.of([*problems, *unresolved])
     user_keys = _find_user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
     user_keys = frozenset(key for key in user_keys if not spoilt.hold(f"{ROOT}.{key}"))
-    config = _make_paths_absolute(config, path.parent)
+    config = _choose_validation_samples(_make_paths_absolute(config, path.parent), user_keys)
     checks = Checks(config=config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
     checks.run()
     left_out = {f"{ROOT}.{key}" for key in unused}
@@ -182,6 +182,13 @@ def _find_user_keys(chosen: Tree, resolved: Tree, interpolated: set[str]) -> fro
     # A whole section that is an interpolation sets every key in it.
     copied = tuple(f"{key}." for key in given if format_path((key,), ROOT) in interpolated)
     return frozenset(key for key in leaves if key in given or key.startswith(copied))
+
+
+def _choose_validation_samples(config: Config, user_keys: Collection[str]) -> Config:
+    """Play each validation task once if validation is greedy and nothing else was asked for."""
+    if "trainer_common.val_pass_n" in user_keys or not config.rollout.val_kwargs.greedy:
+        return config
+    return evolve(config, trainer_common=evolve(config.trainer_common, val_pass_n=1))
 
 
 def _make_paths_absolute(config: Config, directory: Path) -> Config:

@@ -141,7 +141,8 @@ class Rollout(OpenSection):
     seed: int | None = field(default=None, validator=optional(ge(0)))
     """Seed of the sampling only; the run's seed when not given."""
     isolation: Literal["async", "thread", "process"] = "async"
-    """Where workflows run: all in one event loop, or each in a separate thread or process, for those that block."""
+    """Where workflows run: all in one event loop, or each in a separate thread or process, for those that block. A workflow
+    whose `execute` is a plain `def` runs in a thread where others run in the loop."""
     episode_timeout_s: float | None = field(default=1800.0, validator=_check_positive)
     """Longest an episode may take; null sets no limit."""
     llm_timeout_s: float | None = field(default=600.0, validator=_check_positive)

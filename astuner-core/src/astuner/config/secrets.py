@@ -22,6 +22,8 @@ from astuner.errors import AstunerError, ConfigError, Problem
 
 _LONG_ENOUGH = 6
 """Shorter values would be found by chance in ordinary text."""
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+"""Variables of the shell that sound like passwords: every path in a message would be hidden."""
 _SHOWN = 57
 """Characters of a long text that a message shows."""
 _GIVEN = re.compile(r"""(?P<name>(?<!\S)--?[A-Za-z][\w-]*(?:\s+|=)|(?<!\S)[A-Za-z_]\w*=)(?P<value>"[^"]*"|'[^']*'|[^\s"'-]\S*)""")
@@ -87,6 +89,8 @@ def _find_variables(names: Set[str]) -> dict[str, str]:
     """Return `${oc.env:NAME}` by value, without values that are found by chance in ordinary text: words, numbers and paths."""
     found = {}
     for name, value in os.environ.items():
+        if name in _DIRECTORIES:
+            continue
         hidden = is_secret(name) or (name in names and not value.startswith(("/", "./", "../", "~")))
         if hidden and len(value) >= _LONG_ENOUGH and not ORDINARY.fullmatch(value):
             found[value] = f"${{oc.env:{name}}}"

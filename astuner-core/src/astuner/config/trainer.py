@@ -105,7 +105,7 @@ class TrainerCommon:
     val_before_train: bool = False
     """Validate before the first step."""
     val_pass_n: int = field(default=4, validator=ge(1))
-    """Episodes per validation task."""
+    """Episodes per validation task. If it is not set and validation is greedy, it is 1: all samples would be the same."""
     save_freq: int = 20
     """Steps from checkpoint to checkpoint; 0 or less saves none in between."""
     test_freq: int = 20

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from astuner.containment.code_lines import find_line_of_error
-from astuner.errors import describe_error
 from astuner.plain_values import read_text
 
 
@@ -33,23 +32,25 @@ def make_exception(error: BaseException) -> Exception:
     """Return the error, as a `CodeEnded` if it is not an `Exception`."""
     if isinstance(error, Exception):
         return error
-    ended = CodeEnded(describe_ending(error))
+    ended = CodeEnded(describe_raised(error))
     ended.__cause__ = error
     return ended
 
 
 def describe_raised(error: BaseException, own_file: str | None = None) -> str:
-    """Return an error as `KeyError: 'x' (agent.py:12)`, also one that has no text; `own_file` as in `describe_error`."""
+    """Return an error as `KeyError: 'x' (agent.py:12 in solve)`, also one that has no text.
+
+    The place is the innermost one of the user's own files, if there is one. It is left out if the caller itself, in
+    `own_file`, has raised.
+    """
     if isinstance(error, CodeEnded):
         return str(error)
-    return describe_error(error, own_file=own_file) if isinstance(error, Exception) else describe_ending(error)
-
-
-def describe_ending(error: BaseException) -> str:
-    """Return an error that is not an `Exception` as `SystemExit: 2 (agent.py:12)`, with words for those that have none."""
     said = read_text(error)
     if isinstance(error, asyncio.CancelledError) and not said:
         said = "what it awaits was cancelled, and not by the run"
-    line = find_line_of_error(error)
-    place = "" if line is None else f" ({line})"
-    return f"{type(error).__name__}{f': {said}' if said else ''}{place}"
+    if isinstance(error, Exception):
+        text = f"{type(error).__name__}: {said}"
+    else:
+        text = f"{type(error).__name__}{f': {said}' if said else ''}"
+    place = find_line_of_error(error, own_file)
+    return text if place is None else f"{text} ({place})"

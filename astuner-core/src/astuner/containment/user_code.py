@@ -93,33 +93,36 @@ class Leash(Coroutine[Any, Any, T]):
 
     def __init__(self, work: Coroutine[Any, Any, T], code: UserCode) -> None:
         """Hold a coroutine of this code."""
-        self._work, self._code = work, code
+        self.work, self.code = work, code
+        self.steps = 0
+        """How often it was continued."""
 
     def __getattr__(self, name: str) -> Any:
         # Tools that show where a task is read the coroutine's attributes.
-        return getattr(self._work, name)
+        return getattr(self.work, name)
 
     def send(self, value: Any) -> Any:
         """Continue."""
-        if self._code.is_abandoned:
+        if self.code.is_abandoned:
             self._drop()
-        return self._step(self._work.send, value)
+        return self._step(self.work.send, value)
 
     def throw(self, *error: Any) -> Any:
         """Raise an error where it waits."""
-        if self._code.is_abandoned:
+        if self.code.is_abandoned:
             self._drop()
-        return self._step(self._work.throw, *error)
+        return self._step(self.work.throw, *error)
 
     def close(self) -> None:
         """End it."""
-        self._work.close()
+        self.work.close()
 
     def __await__(self) -> Any:
         """Run to the end."""
-        return self._work.__await__()
+        return self.work.__await__()
 
     def _step(self, resume: Callable[..., Any], *arguments: Any) -> Any:
+        self.steps += 1
         try:
             return resume(*arguments)
         except UserInterrupt:
@@ -130,5 +133,5 @@ class Leash(Coroutine[Any, Any, T]):
     def _drop(self) -> NoReturn:
         # It may catch GeneratorExit too; then it stays as it is, and is never continued.
         with suppress(BaseException):
-            self._work.close()
+            self.work.close()
         raise StopIteration(None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
+from astuner.driver.episode_faults import EpisodeFaults
 from astuner.driver.exhaustion import explain_exhaustion
 from astuner.driver.missing_signal import explain_missing_signal
 from astuner.driver.replayed_steps import ReplayedSteps, forget_lost_episodes
@@ -36,6 +37,7 @@ RANKED = "val/reward/mean"
 class Progress:
     """How far a run is, and its validations."""
 
+    faults: EpisodeFaults
     step: int = 0
     before: Mapping[str, float] | None = None
     """Metrics of the validation before training."""
@@ -95,6 +97,8 @@ def drive(
                     loggers.log(event.step, event.metrics)
                     loggers.log_episodes(event.step, event.groups)
                     _report_groups(hooks, event.groups)
+                    for text in progress.faults.add(event.groups):
+                        control.notify(text, "warning")
                     hooks.step_finished(event)
                     directory.write_state(step=event.step)
                     if (warning := progress.check_signal(event)) is not None:
@@ -108,6 +112,8 @@ def drive(
                     if trainer.keep_best and event.step > 0 and RANKED in event.metrics:
                         record_validation(directory, event.step, RANKED, event.metrics[RANKED])
                     _report_groups(hooks, event.groups)
+                    for text in progress.faults.add(event.groups):
+                        control.notify(text, "warning")
                     hooks.validation_finished(event)
                 case CheckpointSaved():
                     control.store.sync()

@@ -19,6 +19,7 @@ from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_s
 from astuner.config.secrets import redact_command
 from astuner.containment.process_streams import keep_streams
 from astuner.driver.control import RunControl, StopSwitch, stop_on_signals, unwind_on_sigterm
+from astuner.driver.episode_faults import EpisodeFaults
 from astuner.driver.event_handling import Progress, drive
 from astuner.driver.exhaustion import explain_exhaustion
 from astuner.driver.forced_end import end_by_force
@@ -26,7 +27,9 @@ from astuner.driver.last_attempt import describe_last_attempt
 from astuner.driver.plugins_in_use import format_header, list_plugins_in_use
 from astuner.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.driver.reporting import Loggers, NamedLogger
+from astuner.driver.resume_command import format_resume_command
 from astuner.driver.resume_preparation import prepare_resume
+from astuner.driver.run_story import tell_story
 from astuner.driver.sources import collect_code, collect_sources
 from astuner.driver.start_step import StartStep, choose_start
 from astuner.errors import AstunerError, Interrupted
@@ -58,6 +61,8 @@ class RunOutcome:
     """Metrics of the last validation."""
     before_groups: tuple[Group, ...] = ()
     after_groups: tuple[Group, ...] = ()
+    story: tuple[str, ...] = ()
+    """How the run went, line by line."""
 
 
 def start_run(
@@ -101,6 +106,7 @@ def start_run(
         run = _Run(plan, directory, start=start, accepted=accept_changes, stack=stack, record=record, fresh=fresh, asked=asked)
         if switch is not None:
             switch.connect(run.control)
+        run.resume_command = format_resume_command(conf, backbone, overrides, services, stop_at)
         for text in narrow:
             run.notify(text)
         run.serve(services)
@@ -199,6 +205,8 @@ class _Run:
         )
         stack.enter_context(connect_run(self.control, self.control.request_stop, self.notify))
         self._start, self._accepted = start, accepted
+        self.resume_command: str | None = None
+        """Continues the run, if something can."""
 
     def serve(self, names: Sequence[str]) -> None:
         """Start the requested services: the tasks may already come from one."""
@@ -264,12 +272,12 @@ class _Run:
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
         self.notify(format_header(plan), "info")
-        for text, level in [*((text, "info") for text in plan.notices), *self._early]:
+        for text, level in [*((text, "info") for text in plan.notices if text not in plan.summed_up), *self._early]:
             self.notify(text, level)
         for settled in plan.settle_values():
             if settled.cost is not None:
                 self.notify(f"{settled.key} is {settled.value}: {settled.cost}")
-        progress = Progress(step=self._start.step)
+        progress = Progress(faults=EpisodeFaults(self._directory.path), step=self._start.step)
         exit_code = 1
         try:
             with stop_on_signals(self.control, lambda text: self.notify(text, "warning"), self._end_by_force):
@@ -296,18 +304,22 @@ class _Run:
                 finally:
                     backbone.close()
             if self.control.stop:
-                raise Interrupted(f"stopped after step {progress.step}; continue with --resume")
+                raise Interrupted(f"stopped after step {progress.step}")
             self._directory.write_state(status="finished")
             exit_code = 0
-        except (Interrupted, KeyboardInterrupt):
+        except (Interrupted, KeyboardInterrupt) as ended:
             exit_code = 130
             self._directory.write_state(status="interrupted")
+            if isinstance(ended, Interrupted) and self.resume_command is not None:
+                raise Interrupted(f"{ended}; continue with: {self.resume_command}") from ended
             raise
         except BaseException as error:
             exit_code = error.exit_code if isinstance(error, AstunerError) else 1
             self._write_failure(error)
             raise
         finally:
+            for text in progress.faults.summarise():
+                self.notify(text)
             for tag in self._asked.list_unreached():
                 self.notify(f"--db {tag}: no breakpoint with this tag was reached")
             self._write_provenance()
@@ -319,6 +331,7 @@ class _Run:
             after=progress.after,
             before_groups=progress.before_groups,
             after_groups=progress.after_groups,
+            story=tuple(tell_story(self._directory)),
         )
 
     def _end_by_force(self) -> None:

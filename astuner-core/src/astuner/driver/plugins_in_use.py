@@ -20,8 +20,16 @@ def list_plugins_in_use(plan: Plan) -> list[dict[str, str]]:
 
 
 def format_header(plan: Plan) -> str:
-    """Return the first line of a run: core's version, and every component that is not core's own, with its origin."""
+    """Return the first line of a run: core's version, every component that is not core's own with its origin, and what it chose.
+
+    Keys that the backbone does not use are named here, so that none is ignored in silence.
+    """
     others = [row for row in list_plugins_in_use(plan) if row["distribution"] != CORE]
     origins = (f" ({row['distribution']} {row['version']})" if row["version"] else "" for row in others)
     listed = ", ".join(f"{row['kind']} {row['name']}{origin}" for row, origin in zip(others, origins, strict=True))
-    return f"{CORE} {version(CORE)}; plugins: {listed or 'none'}"
+    engine = plan.recipe.engine
+    auto = engine is not None and plan.loaded.config.rollout.name == "auto"
+    chosen = f"; engine {engine.candidate.name}, chosen by rollout.name: auto" if engine is not None and auto else ""
+    keys = f"{', '.join(plan.idle_keys)} (`astuner config explain` says why)"
+    unused = f"; not used by {plan.backbone.candidate.name}: {keys}" if plan.idle_keys else ""
+    return f"{CORE} {version(CORE)}; plugins: {listed or 'none'}{chosen}{unused}"

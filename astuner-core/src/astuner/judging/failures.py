@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from astuner.containment.contained_call import CallTimeout, run_contained
 from astuner.containment.endings import describe_raised
+from astuner.containment.tracebacks import locate_error
 from astuner.containment.user_code import UserCode
 from astuner.handover.verdicts import check_verdict
 from astuner.judging.simple_judges import PartwiseJudge
@@ -62,7 +63,9 @@ async def _call_within(
     except CallTimeout as over:
         return Unjudged(reason="judge_timeout", detail=f"{doing}no answer within {timeout_s:g} s{over.place}")
     except Exception as error:  # noqa: BLE001 - the boundary for judges: their failure is data, never a score
-        return Unjudged(reason="judge_error", detail=f"{doing}{describe_raised(error)}")
+        at = locate_error(error)
+        detail = f"{doing}{describe_raised(error)}"
+        return Unjudged(reason="judge_error", detail=detail, place=at.place, traceback=at.traceback)
 
 
 def _check_verdict(verdict: object) -> Verdict | Unjudged:

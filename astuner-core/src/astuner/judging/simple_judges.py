@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from astuner.containment.contained_call import CallTimeout, run_contained
 from astuner.containment.endings import UserQuit, describe_raised, make_exception
+from astuner.containment.tracebacks import locate_error
 from astuner.containment.user_code import UserCode, find_running_code
 from astuner.errors import PluginError
 from astuner.handover.verdicts import check_verdict
@@ -116,7 +117,9 @@ class EpisodeJudge(PartwiseJudge):
             detail = f"{self._blame} gave no verdict within {timeout_s:g} s{over.place}"
             return Unjudged(reason="judge_timeout", detail=detail)
         except Exception as error:  # noqa: BLE001 - the boundary for user code: its failure is data, never a score
-            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {describe_raised(error)}")
+            at = locate_error(error)
+            detail = f"{self._blame} raised {describe_raised(error)}"
+            return Unjudged(reason="judge_error", detail=detail, place=at.place, traceback=at.traceback)
         verdict = _parse_verdict(answer)
         if isinstance(verdict, Verdict):
             return verdict

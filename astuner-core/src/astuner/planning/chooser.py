@@ -20,6 +20,7 @@ from astuner.venvs.state import examine_venv, find_own_venv
 if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
     from astuner.config.loading import LoadedConfig
+    from astuner.planning.key_coverage import HonourTable
     from astuner.plugins.catalog import Catalog
     from astuner.protocols import Candidate
 
@@ -100,14 +101,17 @@ class Chooser:
 
     def check_honoured(self, backbone: Component, engine: Component | None) -> list[str]:
         """Note the keys that the user set and neither backbone nor engine honours; return notices on inapplicable ones."""
-        from astuner.planning.key_coverage import HonourTable, check_honoured
-        from astuner.plugins.drivers import load
+        from astuner.planning.key_coverage import check_honoured
 
-        chosen = None if engine is None else load(engine.candidate)
-        table = HonourTable.of(load(backbone.candidate), backbone.candidate.name, chosen)
-        problems, notices = check_honoured(self._loaded, table)
+        problems, notices = check_honoured(self._loaded, _read_honours(backbone, engine))
         self._problems.extend(problems)
         return notices
+
+    def list_idle_keys(self, backbone: Component, engine: Component | None) -> list[str]:
+        """Return the keys of those notices."""
+        from astuner.planning.key_coverage import find_idle_keys
+
+        return sorted(key for keys in find_idle_keys(self._loaded, _read_honours(backbone, engine)).values() for key in keys)
 
     def check_alignment(self, backbone: Component) -> None:
         """Note the problems of the backbone's own configuration that can be found without its trainer."""
@@ -174,3 +178,11 @@ class Chooser:
             return problem
         place = self._loaded.locate(problem.key)
         return problem if place is None else evolve(problem, file=place[0], line=place[1])
+
+
+def _read_honours(backbone: Component, engine: Component | None) -> HonourTable:
+    from astuner.planning.key_coverage import HonourTable
+    from astuner.plugins.drivers import load
+
+    chosen = None if engine is None else load(engine.candidate)
+    return HonourTable.of(load(backbone.candidate), backbone.candidate.name, chosen)

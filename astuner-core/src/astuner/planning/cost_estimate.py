@@ -10,6 +10,7 @@ from astuner.planning.episode_bounds import bound_training_episodes, count_valid
 from astuner.planning.memory_plan import look_at_hardware
 from astuner.planning.memory_table import format_report
 from astuner.planning.plan import plan_run
+from astuner.planning.run_advice import advise, estimate_time
 from astuner.planning.service_choice import check_names
 from astuner.protocols.optional import ReportsProgress, WouldGenerate, find_offer
 
@@ -41,15 +42,20 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     pending = _find_pending_generation(reader)
     tasks = None if pending else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
-    rows += _list_training_rows(config, tasks) if tasks is not None and info.backbone != "debug" else []
+    rows += (
+        _list_training_rows(config, tasks, info.directory / "metrics.jsonl")
+        if tasks is not None and info.backbone != "debug"
+        else []
+    )
     rows += [("tasks", text) for text in pending]
     rows += [("services", ", ".join(services))] if services else []
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
     width = max(len(name) for name, _ in rows)
-    memory = plan.plan_memory(look_at_hardware())
+    hardware = look_at_hardware()
+    memory = plan.plan_memory(hardware)
     lines = [*(f"{name:<{width}}  {value}" for name, value in rows), "", *format_report(memory)]
     refused = [str(problem) for problem in memory.problems]
-    return "\n".join([*lines, *(["", *refused] if refused else []), *plan.notices, *notices])
+    return "\n".join([*lines, *(["", *refused] if refused else []), *advise(plan.loaded, hardware), *plan.notices, *notices])
 
 
 def _find_pending_generation(reader: Reader) -> list[str]:
@@ -61,15 +67,17 @@ def _find_pending_generation(reader: Reader) -> list[str]:
     return [text for split in splits if (text := generating.would_generate(split)) is not None]
 
 
-def _list_training_rows(config: Config, tasks: TaskSampler) -> list[tuple[str, str]]:
+def _list_training_rows(config: Config, tasks: TaskSampler, metrics: Path) -> list[tuple[str, str]]:
     training, validation = bound_training_episodes(config, tasks), count_validation_episodes(config, tasks)
     episodes, length = training + validation, config.rollout.max_model_len
     steps, filtering = tasks.total_steps, config.trainer_common.algorithm.filter_groups
     further = f", at most {filtering.max_num_gen_batches - 1} times further tasks (filter_groups)" if filtering.enable else ""
+    time = estimate_time(metrics, episodes)
     return [
         ("tasks", f"{tasks.train_tasks} for training, {tasks.validation_tasks} for validation"),
         ("steps", f"{steps} of {config.data.train_batch_size} tasks x {config.rollout.num_repeat} episodes{further}"),
         ("episodes", f"{'at most ' if filtering.enable else ''}{episodes} ({validation} for validation)"),
         ("judged", f"at most {episodes} episodes"),
         ("tokens", f"at most {episodes * length:,} in contexts of {length:,}"),
+        *([("time", time)] if time is not None else []),
     ]

@@ -126,19 +126,27 @@ def check_honoured(config: LoadedConfig, table: HonourTable) -> tuple[list[Probl
     """Check the keys that the user changed from the default: return problems and notices."""
     sections = list_chosen_sections(config)
     problems: list[Problem] = []
-    idle: dict[str, list[str]] = {}
     for key in sorted(find_changed_keys(config)):
         honour = table.find_honour(key, sections)
-        if honour.status == "inapplicable":
-            idle.setdefault(honour.reason, []).append(key)
-        elif not honour.acted_on:
+        if not honour.acted_on and honour.status != "inapplicable":
             why = f": {honour.reason}" if honour.status == "refused" else ""
             message = f"the backbone '{table.backbone}' does not act on this key{why}. Remove it, or choose a backbone that does."
             problems.append(make_problem(f"{ROOT}.{key}", message, config.locate))
     return problems, [
         f"{', '.join(keys)} {'has' if len(keys) == 1 else 'have'} no effect with the backbone '{table.backbone}': {reason}."
-        for reason, keys in idle.items()
+        for reason, keys in find_idle_keys(config, table).items()
     ]
+
+
+def find_idle_keys(config: LoadedConfig, table: HonourTable) -> dict[str, list[str]]:
+    """Return the keys that the user changed and that have no meaning for the backbone, by the reason."""
+    sections = list_chosen_sections(config)
+    idle: dict[str, list[str]] = {}
+    for key in sorted(find_changed_keys(config)):
+        honour = table.find_honour(key, sections)
+        if honour.status == "inapplicable":
+            idle.setdefault(honour.reason, []).append(key)
+    return idle
 
 
 def find_changed_keys(config: LoadedConfig) -> frozenset[str]:

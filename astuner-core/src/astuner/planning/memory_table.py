@@ -27,10 +27,10 @@ def _format_device(device: DeviceMemory) -> Iterator[str]:
     phases = [phase for phase in PHASES if device.total(phase)]
     head = (device.name.upper(), *(phase.upper() for phase in phases), "HOW")
     rows = [
-        (part.name, *(f"{part.bytes / GIB:.2f}" if phase in part.phases else "-" for phase in phases), part.because)
+        (part.name, *(_format_gib(part.bytes) if phase in part.phases else "-" for phase in phases), part.because)
         for part in device.parts
     ]
-    yield from _align([head, *rows, ("sum", *(f"{device.total(phase) / GIB:.2f}" for phase in phases), _judge(device, phases))])
+    yield from _align([head, *rows, ("sum", *(_format_gib(device.total(phase)) for phase in phases), _judge(device, phases))])
 
 
 def _judge(device: DeviceMemory, phases: Sequence[Phase]) -> str:
@@ -49,3 +49,8 @@ def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         name, *numbers, last = row
         middle = "".join(f"  {number:>{width}}" for number, width in zip(numbers, widths[1:-1], strict=True))
         yield f"{name:<{widths[0]}}{middle}  {last}".rstrip()
+
+
+def _format_gib(count: int) -> str:
+    """Return bytes as GiB; what is little is not nothing."""
+    return "<0.01" if 0 < count < GIB / 200 else f"{count / GIB:.2f}"

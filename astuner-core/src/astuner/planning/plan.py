@@ -47,6 +47,10 @@ class Plan:
     native: Native | None
     """The backbone's own configuration; None for one without alignment."""
     notices: tuple[str, ...]
+    summed_up: frozenset[str] = frozenset()
+    """Those of the notices that the first line of a run sums up: they are about choices, and name no mistake."""
+    idle_keys: tuple[str, ...] = ()
+    """Keys that the user set and that have no meaning for the backbone."""
 
     def run_info(self, *, attempt: int = 1, fresh: bool = False) -> RunInfo:
         """Return what the run's components may know."""
@@ -108,13 +112,17 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
     if trains:
         chooser.attempt(lambda: check_exact(loaded))
-    notices = [*([chosen_engine.notice] if chosen_engine.notice else []), *loaded.notices, *find_tracker_notices(loaded)]
+    summed_up, idle_keys = [chosen_engine.notice] if chosen_engine.notice else [], list[str]()
+    notices = [*summed_up, *loaded.notices, *find_tracker_notices(loaded)]
     idle = catalog.find_ineffective(config.plugins.disabled)
     notices += idle_notices(loaded)
     notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
     if chosen_backbone is not None:
         chooser.check_venv(chosen_backbone)
-        notices += chooser.check_honoured(chosen_backbone, engine)
+        unused = chooser.check_honoured(chosen_backbone, engine)
+        idle_keys = chooser.list_idle_keys(chosen_backbone, engine)
+        summed_up += unused
+        notices += unused
         chooser.check_alignment(chosen_backbone)
     detectors = choose_detectors(chooser, loaded)
     # The user's own code comes last: it is imported only if there are no other problems, and then all of it.
@@ -122,7 +130,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     parts = _choose_parts(chooser, loaded, catalog)
     if chooser.reach_users_code():
         parts = _choose_parts(chooser, loaded, catalog)
-        chooser.attempt(lambda: _check_workflow(loaded))
+        chooser.attempt(lambda: notices.extend(_check_workflow(loaded)))
         chooser.attempt(lambda: notices.extend(find_judge_notices(loaded, parts.judges)))
     native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
     notices += native.notices if native else ()
@@ -149,6 +157,8 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         backbone=chosen_backbone,
         native=native,
         notices=tuple(notices),
+        summed_up=frozenset(summed_up),
+        idle_keys=tuple(idle_keys),
     )
 
 
@@ -190,14 +200,18 @@ def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
     ]
 
 
-def _check_workflow(loaded: LoadedConfig) -> None:
+def _check_workflow(loaded: LoadedConfig) -> list[str]:
+    """Raise `ConfigError` if the workflow cannot be played; return how it is, if this is worth a notice."""
     from astuner.rollout.workflows import load_workflow
 
     target, key = loaded.config.rollout.user_workflow, "astuner.rollout.user_workflow"
     # Loading has checked that there is a workflow exactly where no environment leads.
     if target is None:
-        return
+        return []
     try:
-        load_workflow(target, loaded.path.parent)
+        found = load_workflow(target, loaded.path.parent)
     except PluginError as error:
         raise ConfigError([make_problem(key, str(error).removeprefix(f"{key}: "), loaded.locate)]) from error
+    if not found.blocks or loaded.config.rollout.isolation != "async":
+        return []
+    return [f"{target}{found.place} is a plain `def`, so each episode runs in a thread of its own"]

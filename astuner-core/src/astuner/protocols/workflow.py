@@ -47,7 +47,10 @@ class Workflow(ABC):
 
     @abstractmethod
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
-        """Play one episode. Any exception ends this episode only, with its reason recorded."""
+        """Play one episode. Any exception ends this episode only, with its reason recorded.
+
+        A plain `def execute` is called in a thread of the episode's own.
+        """
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from attrs import evolve, fields_dict
 
 from astuner.config.rollout import FailureRewards
+from astuner.containment.tracebacks import RaisedAt, locate_error
 from astuner.errors import ServiceUnavailable
 from astuner.schema import Call, Failure, Verdict
 
@@ -75,6 +76,12 @@ def classify_environment_error(error: Exception, *, method: str) -> str:
     if method in ("", "reset") or find_surroundings_failure(error) is not None:
         return "environment_error"
     return "workflow_error"
+
+
+def make_failure(reason: str, error: BaseException, detail: str, *, at: RaisedAt | None = None) -> Failure:
+    """Return the failure of an episode whose code raised an error, with the traceback; `at` is that of another process."""
+    at = at or locate_error(error)
+    return Failure(reason=reason, detail=detail, place=at.place, traceback=at.traceback)
 
 
 def count_attempt(failure: Failure, calls: Sequence[Call]) -> Failure:

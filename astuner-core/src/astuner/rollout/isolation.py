@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import inspect
 import multiprocessing
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -22,9 +23,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Protocol
 
+from astuner.containment.blocking_call import run_blocking
 from astuner.containment.contained_call import Outcome
 from astuner.containment.endings import describe_raised
 from astuner.containment.separate_loop import run_in_separate_loop
+from astuner.containment.tracebacks import NOWHERE, RaisedAt, locate_error
 from astuner.containment.user_code import UserCode, find_running_code
 from astuner.errors import AstunerError
 from astuner.handover.outputs import CheckedOutput, check_output
@@ -42,10 +45,10 @@ IMPORTING_EPISODES = 2
 class WorkflowCrashed(Exception):
     """A workflow in another process raised, or its process ended."""
 
-    def __init__(self, detail: str, surroundings: str | None = None) -> None:
+    def __init__(self, detail: str, surroundings: str | None = None, raised: RaisedAt = NOWHERE) -> None:
         """`surroundings` is what `find_surroundings_failure` found in the process."""
         super().__init__(detail)
-        self.surroundings = surroundings
+        self.surroundings, self.raised = surroundings, raised
 
 
 class Executor(Protocol):
@@ -76,12 +79,12 @@ class OnLoop:
 class InThread:
     """Each in its own thread with its own event loop. A thread that hangs after its time limit is left behind, and named."""
 
-    def __init__(self, make: Callable[[], Workflow]) -> None:
-        """Make a new workflow for each episode."""
-        self._make = make
+    def __init__(self, make: Callable[[], Workflow], *, blocking: bool = False) -> None:
+        """Make a new workflow for each episode; `blocking` ones have a plain `execute`, which is called where no loop runs."""
+        self._make, self._blocking = make, blocking
 
     async def run(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
-        """Run the workflow in a thread and wait for it; cancelling cancels it at its next await."""
+        """Run the workflow in a thread and wait for it; cancelling cancels it at its next await, a plain function at none."""
         here = asyncio.get_running_loop()
         played: asyncio.Future[Outcome[CheckedOutput]] = here.create_future()
         started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
@@ -98,9 +101,11 @@ class InThread:
 
         def work() -> None:
             code.thread = threading.get_ident()
-            run_in_separate_loop(
-                partial(_play, self._make, workflow_task, tuner), code, deliver, lambda *pair: started.append(pair)
-            )
+            game = self._make, workflow_task, tuner
+            if self._blocking:
+                run_blocking(partial(_begin, *game), code, deliver, lambda *pair: started.append(pair))
+            else:
+                run_in_separate_loop(partial(_play, *game), code, deliver, lambda *pair: started.append(pair))
 
         # A thread of its own, not one of a pool: threads that hang would fill the pool, and what waits for one is not yet played.
         # The thread sees the context variables of the episode's task.
@@ -246,6 +251,16 @@ async def _play(make: Callable[[], Workflow], workflow_task: WorkflowTask, tuner
     return check_output(await make().execute(workflow_task, tuner))
 
 
+def _begin(make: Callable[[], Workflow], workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput | Awaitable[CheckedOutput]:
+    """Call a plain `execute`, which may return an awaitable."""
+    found: Any = make().execute(workflow_task, tuner)
+    return _check_later(found) if inspect.isawaitable(found) else check_output(found)
+
+
+async def _check_later(found: Awaitable[Any]) -> CheckedOutput:
+    return check_output(await found)
+
+
 def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> None:
     """Play one workflow after the other until the pipe closes."""
     sys.path[:] = path
@@ -268,8 +283,12 @@ def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> 
             workflow_task, tuner = pipe.recv()
         except EOFError:
             return
+        code = UserCode("the workflow")
+        if loaded.blocks:
+            run_blocking(partial(_begin, loaded.make, workflow_task, tuner), code, lambda outcome: pipe.send(_pack(outcome)))
+            continue
         play = partial(_play_and_clean, loaded.make, workflow_task, tuner)
-        run_in_separate_loop(play, UserCode("the workflow"), lambda outcome: pipe.send(_pack(outcome)))
+        run_in_separate_loop(play, code, lambda outcome: pipe.send(_pack(outcome)))
 
 
 async def _play_and_clean(make: Callable[[], Workflow], workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
@@ -284,5 +303,6 @@ async def _play_and_clean(make: Callable[[], Workflow], workflow_task: WorkflowT
 def _pack(outcome: Outcome[CheckedOutput]) -> tuple[Any, ...]:
     """Return what crosses the pipe: the output, or nothing and what the failure is."""
     if outcome.error is not None:
-        return None, describe_raised(outcome.error), find_surroundings_failure(outcome.error)
+        error = outcome.error
+        return None, describe_raised(error), find_surroundings_failure(error), locate_error(error)
     return (outcome.value,)

@@ -31,6 +31,8 @@ class Parts:
     make_tracker: MakeTracker
     workflow_target: str
     """As the configuration names it, for processes that load it again."""
+    workflow_blocks: bool = False
+    """Whether it is a plain `def`, which runs in a thread of its own."""
     environments: Environments | None = None
     """None: no task has one."""
     detectors: tuple[NamedDetector, ...] = ()
@@ -70,7 +72,8 @@ class Recipe:
             judge=judge,
             make_tracker=make_tracker,
             workflow_target=self.workflow or "",
-            environments=self._environments(run_info, hooks),
+            workflow_blocks=loaded is not None and loaded.blocks,
+            environments=self._environments(run_info, hooks, in_threads=loaded is not None and loaded.blocks),
             detectors=tuple(_detector(chosen, run_info, hooks) for chosen in self.detectors),
         )
 
@@ -78,12 +81,12 @@ class Recipe:
         """Make the estimator; raises `PluginError` with the blame when it cannot be made."""
         return hooks.make_estimator(self.estimator.candidate, self.estimator.options, run_info)
 
-    def _environments(self, run_info: RunInfo, hooks: ComponentMaker) -> Environments | None:
+    def _environments(self, run_info: RunInfo, hooks: ComponentMaker, *, in_threads: bool) -> Environments | None:
         from astuner.rollout.environments.lifetime import Environments
 
         if self.environments is None:
             return None
-        return Environments(self.environments, run_info, self.catalog, hooks)
+        return Environments(self.environments, run_info, self.catalog, hooks, in_threads=in_threads)
 
 
 def _weigh(chosen: Component, judge: Judge) -> WeightedJudge:

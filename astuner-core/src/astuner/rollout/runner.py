@@ -34,6 +34,7 @@ from astuner.rollout.episode_failures import (
     classify_environment_error,
     classify_error,
     count_attempt,
+    make_failure,
     make_failure_verdict,
 )
 from astuner.rollout.failure_worth import describe_rewarding_failures
@@ -221,19 +222,19 @@ class RolloutRunner:
                 reason=reason, detail=f"over rollout.episode_timeout_s = {config.episode_timeout_s:g} s{over.place}"
             )
         except EnvironmentFailed as error:
-            failure = Failure(reason=classify_environment_error(error, method=error.after), detail=str(error))
+            failure = make_failure(classify_environment_error(error, method=error.after), error, str(error))
         except FirstMessagesTooLong as error:
             failure = Failure(reason="context_full", detail=str(error))
         except WorkflowCrashed as error:
             reason = classify_error(error, of_calls=recorder.failures.reason, in_worker=error.surroundings)
-            failure = Failure(reason=reason, detail=str(error))
+            failure = make_failure(reason, error, str(error), at=error.raised)
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: a bad episode is data, not a crash
             detail = describe_raised(error)
             if living is not None and (method := living.find_failed_method(error)):
                 reason = classify_environment_error(error, method=method)
-                failure = Failure(reason=reason, detail=f"{living.blame}: {detail}")
+                failure = make_failure(reason, error, f"{living.blame}: {detail}")
             else:
-                failure = Failure(reason=classify_error(error, of_calls=recorder.failures.reason), detail=detail)
+                failure = make_failure(classify_error(error, of_calls=recorder.failures.reason), error, detail)
         finally:
             await recorder.close()
         for text in recorder.notices:
@@ -244,7 +245,7 @@ class RolloutRunner:
         try:
             tracked = self._track(tracker, calls, blank) if trains else _count_as_failed(calls)
         except _TrackerFailed as error:
-            failure, output, verdict, trains = Failure(reason="tracker_error", detail=str(error)), None, None, False
+            failure, output, verdict, trains = make_failure("tracker_error", error, str(error)), None, None, False
             tracked = _count_as_failed(calls)
         episode = evolve(
             blank,
@@ -323,11 +324,11 @@ class RolloutRunner:
         make = self._parts.make_workflow or _refuse_without_environment
         match self._config.isolation:
             case "thread":
-                return InThread(make)
+                return InThread(make, blocking=self._parts.workflow_blocks)
             case "process":
                 return InProcess(self._parts.workflow_target, self._run_info.config_dir, self._config.max_env_worker)
             case _:
-                return OnLoop(make)
+                return InThread(make, blocking=True) if self._parts.workflow_blocks else OnLoop(make)
 
 
 def make_episode_id(split: Split, step: int, task_id: str, repeat: int) -> str:

@@ -1,133 +1,109 @@
-"""Names the line of a workflow that blocks the event loop."""
+"""Names the line of users' code that holds the event loop, if that is certain."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 
-from attrs import frozen
+from astuner.containment.guarded_loop import OwnedTask
+from astuner.containment.step_frames import read_step_frames
+from astuner.containment.user_code import Leash, UserCode
+from astuner.rollout.loop_looks import Blame, Look, ThreadMeter, find_blame
 
 BLOCKED_AFTER_S = 2.0
-"""How long a workflow may hold the loop before it is named."""
-
-_IMPORT = "<frozen importlib._bootstrap>"
-"""The file name of an import's frames."""
-_PACKAGES = str(Path(__file__).parents[1])
-"""Directory of this package; its plugins' directories begin with the same name."""
-
-
-@frozen(kw_only=True)
-class Silence:
-    """What happened since the loop last did anything."""
-
-    wall_s: float
-    loop_cpu_s: float
-    """Time that the loop's thread computed."""
-    other_cpu_s: float
-    """Time that the other threads of this process computed: they may have held the interpreter."""
-    runnable: bool
-    """Whether the loop's thread waits for nothing but a core."""
-
-    def shows_blocking(self, *, same_line: bool) -> bool:
-        """Whether the workflow is to blame, and not a busy machine. `same_line`: it was at this line at the last look too."""
-        if self.loop_cpu_s >= self.wall_s / 2:
-            return True
-        return same_line and not self.runnable and self.other_cpu_s < self.wall_s / 2
+"""How long users' code may hold the loop, in one step of a task, before it is named."""
+LOOKS = 4
+"""In that time."""
 
 
 class LoopWatchdog:
-    """Watches one event loop from a thread; reports each blocking line once."""
+    """Looks at one event loop from a thread, and reports each place that holds it once.
 
-    def __init__(self, notify: Callable[[str], None], *, blocked_after_s: float = BLOCKED_AFTER_S) -> None:
-        """Report through `notify`, which is called from the watching thread."""
-        self._notify = notify
+    Only what several looks saw in the same step of a task is reported: a loop that is late because it has much to do, or
+    because the machine has, makes its steps one after the other.
+    """
+
+    def __init__(
+        self,
+        notify: Callable[[str], None],
+        *,
+        blocked_after_s: float = BLOCKED_AFTER_S,
+        clock: Callable[[], float] = time.monotonic,
+        make_meter: Callable[[int, int], ThreadMeter] = ThreadMeter,
+    ) -> None:
+        """Report through `notify`, which is called from the thread that looks."""
+        self._notify, self._clock, self._make_meter = notify, clock, make_meter
         self._blocked_after_s = blocked_after_s
-        self._beat = (time.monotonic(), 0.0, 0.0)
+        self._looks: list[Look] = []
         self._named: set[str] = set()
-        self._last: str | None = None
         self._over = threading.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def attach(self) -> None:
+        """Choose the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._meter = self._make_meter(threading.get_ident(), threading.get_native_id())
 
     def start(self) -> None:
         """Watch the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._pulse())
-        self._beat = (time.monotonic(), time.thread_time(), time.process_time())
-        threads = (threading.get_ident(), threading.get_native_id())
-        threading.Thread(target=self._watch, args=threads, name="astuner-loop-watchdog", daemon=True).start()
+        self.attach()
+        threading.Thread(target=self._watch, name="astuner-loop-watchdog", daemon=True).start()
 
     def stop(self) -> None:
         """End the watch."""
         self._over.set()
-        if self._task is not None:
-            self._task.cancel()
 
-    async def _pulse(self) -> None:
-        while True:
-            self._beat = (time.monotonic(), time.thread_time(), time.process_time())
-            await asyncio.sleep(self._blocked_after_s / 4)
+    def look(self) -> None:
+        """Look once, from a thread other than the loop's."""
+        task = asyncio.current_task(self._loop)
+        leash = task.get_coro() if isinstance(task, OwnedTask) else None
+        if not isinstance(leash, Leash) or leash.code is None:
+            self._looks.clear()
+            return
+        look = self._describe(leash)
+        previous = self._looks[-1] if self._looks else None
+        # A look that comes late was itself kept waiting: by the machine, a debugger, or another thread that held the interpreter.
+        late = previous is not None and look is not None and look.at_s - previous.at_s > 2 * self._blocked_after_s / LOOKS
+        if look is None or previous is None or late or previous.step != look.step:
+            self._looks = [] if look is None else [look]
+            return
+        self._looks.append(look)
+        while len(self._looks) > 2 and look.at_s - self._looks[1].at_s >= self._blocked_after_s:
+            del self._looks[0]
+        if look.at_s - self._looks[0].at_s < self._blocked_after_s:
+            return
+        if (blame := find_blame(self._looks)) is not None:
+            self._report(blame, leash.code)
 
-    def _watch(self, thread: int, native: int) -> None:
-        while not self._over.wait(self._blocked_after_s / 4):
-            silence = self._measure(thread, native)
-            line = _find_line(thread) if silence.wall_s > self._blocked_after_s else None
-            place = None if line is None else f"{line.filename}:{line.lineno}"
-            if line is not None and place is not None and silence.shows_blocking(same_line=place == self._last):
-                self._report(place, line.line or "")
-            self._last = place
+    def _watch(self) -> None:
+        while not self._over.wait(self._blocked_after_s / LOOKS):
+            self.look()
 
-    def _measure(self, thread: int, native: int) -> Silence:
-        wall, loop_cpu, cpu = self._beat
-        # macOS has no clock of another thread.
-        clock = getattr(time, "pthread_getcpuclockid", None)
-        own = 0.0 if clock is None else time.clock_gettime(clock(thread)) - loop_cpu
-        return Silence(
-            wall_s=time.monotonic() - wall,
-            loop_cpu_s=own,
-            other_cpu_s=time.process_time() - cpu - own,
-            runnable=_is_runnable(native),
+    def _describe(self, leash: Leash[object]) -> Look | None:
+        """Return what the loop does in a step; None if the step has ended meanwhile, or if it is not at users' code."""
+        step = (id(leash), leash.steps)
+        look = Look(
+            at_s=self._clock(),
+            step=step,
+            frames=read_step_frames(self._meter.thread, leash.work),
+            process_cpu_s=self._meter.read_process_cpu_s(),
+            loop_cpu_s=self._meter.read_cpu_s(),
+            asleep=self._meter.is_asleep(),
         )
+        return look if look.frames and step == (id(leash), leash.steps) else None
 
-    def _report(self, place: str, line: str) -> None:
+    def _report(self, blame: Blame, code: UserCode) -> None:
+        place = blame.frame.format(with_line=blame.stays)
         if place in self._named:
             return
         self._named.add(place)
-        remedy = "run what blocks in a thread (asyncio.to_thread)" if "await " in line else "await it"
+        text = f" ({blame.frame.text})" if blame.stays and blame.frame.text else ""
+        doing = "computes" if blame.computes else "waits"
+        remedy = "run what it awaits there in a thread" if blame.frame.awaits else "run that in a thread"
+        isolation = "" if code.is_shared else ", or set rollout.isolation to thread or process"
         self._notify(
-            f"a workflow has blocked all episodes for over {self._blocked_after_s:g} s at {place} ({line}): "
-            f"{remedy}, or set rollout.isolation to thread or process"
+            f"{code.name.rstrip(',')} has held up all other episodes for over {self._blocked_after_s:g} s: it {doing} at "
+            f"{place}{text}. With asyncio.to_thread, {remedy}{isolation}"
         )
-
-
-def _find_line(thread: int) -> traceback.FrameSummary | None:
-    """Return the line at which a workflow holds the loop of a thread; None if something else does."""
-    frame = sys._current_frames().get(thread)
-    stack = [entry for entry in (traceback.extract_stack(frame) if frame is not None else []) if not _is_own(entry)]
-    entries = [i for i, entry in enumerate(stack) if entry.name == "execute"]
-    if not entries:
-        return None  # an engine's own step, for example
-    inside = stack[entries[-1] :]
-    if any(entry.filename == _IMPORT for entry in inside):
-        return None  # a library imported on first use: this happens once, and awaiting it would not help
-    return next(entry for entry in reversed(inside) if entry.name == "execute" or not _is_installed(entry))
-
-
-def _is_own(entry: traceback.FrameSummary) -> bool:
-    return entry.filename.startswith(_PACKAGES)
-
-
-def _is_installed(entry: traceback.FrameSummary) -> bool:
-    return "site-packages" in entry.filename or "/lib/python" in entry.filename
-
-
-def _is_runnable(native: int) -> bool:
-    """Whether a thread of this process runs or waits for a core; False where the system does not say."""
-    try:
-        state = Path(f"/proc/self/task/{native}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state == "R"

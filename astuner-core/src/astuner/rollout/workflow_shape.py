@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from types import FunctionType
 from typing import Any
 
-from astuner.plugins.async_methods import format_place, is_plain_function, yields
+from astuner.plugins.async_methods import format_place, yields
 from astuner.protocols.optional import NamesTargets, PlaysEpisodes, find_offer
 
 FUNCTION_ARGUMENTS = {"task", "model", "auxiliary_models", "logger"}
@@ -17,9 +18,9 @@ class UnfitWorkflow(Exception):
 
 
 def check_class(workflow: type[Any]) -> None:
-    """Check that a class is made without arguments, and that its `execute` can be awaited."""
+    """Check that a class is made without arguments, and that its `execute` returns one output for two arguments."""
     if find_offer(workflow, PlaysEpisodes) is None:
-        raise UnfitWorkflow("is a class without `async def execute(self, workflow_task, tuner)`")
+        raise UnfitWorkflow("is a class without `execute`: write `async def execute(self, workflow_task, tuner)`")
     if inspect.isabstract(workflow):
         missing = ", ".join(sorted(workflow.__abstractmethods__))
         raise UnfitWorkflow(f"is an abstract class: it does not define {missing}")
@@ -29,12 +30,13 @@ def check_class(workflow: type[Any]) -> None:
             f"is made for each episode without arguments, but its constructor{place} takes {', '.join(needed)}. "
             "Give them default values, or read them in `execute`"
         )
-    _check_async(workflow.execute, f"{workflow.__name__}.execute", "async def execute(self, workflow_task, tuner)")
+    _check_returns(workflow.execute, f"{workflow.__name__}.execute", "async def execute(self, workflow_task, tuner)")
+    _check_arguments(workflow)
 
 
 def check_function(function: Callable[..., Any]) -> None:
-    """Check that a function can be awaited and takes the right arguments."""
-    _check_async(function, "it", "async def workflow(task, model, ...)")
+    """Check that a function returns one output and takes the right arguments."""
+    _check_returns(function, "it", "async def workflow(task, model, ...)")
     names = set(inspect.signature(function).parameters)
     if not {"task", "model"} <= names <= FUNCTION_ARGUMENTS:
         raise UnfitWorkflow(
@@ -76,15 +78,28 @@ def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
 
 
-def _check_async(function: Any, name: str, right: str) -> None:
+def _check_returns(function: Any, name: str, right: str) -> None:
     if yields(function):
         raise UnfitWorkflow(
             f"is not played: {name}{format_place(function)} yields. It must return a WorkflowOutput: write `{right}`"
         )
-    if is_plain_function(function):
+
+
+def _check_arguments(workflow: type[Any]) -> None:
+    """Refuse an `execute` that cannot be called with a task and a tuner; one that takes any arguments is fine."""
+    found = inspect.getattr_static(workflow, "execute", None)
+    if not isinstance(found, FunctionType | staticmethod | classmethod):
+        # An object that is called, or a descriptor, decides itself.
+        return
+    try:
+        inspect.signature(workflow.execute).bind(*[None] * (3 if isinstance(found, FunctionType) else 2))
+    except ValueError:
+        return
+    except TypeError as error:
         raise UnfitWorkflow(
-            f"is synchronous: {name}{format_place(function)} is a plain `def`, and episodes are awaited. Write `{right}`"
-        )
+            f"cannot be played: {workflow.__name__}.execute{format_place(workflow.execute)} is called with a task and a tuner, "
+            f"and cannot be ({error}). Write `async def execute(self, workflow_task, tuner)`"
+        ) from error
 
 
 def _list_required_arguments(workflow: type[Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 from attrs import frozen
 
 from astuner.errors import PluginError
+from astuner.plugins.async_methods import format_place, is_plain_function
 from astuner.protocols import Tuner, Workflow
 from astuner.rollout.workflow_shape import UnfitWorkflow, check_class, check_function, describe_object, read_targets
 from astuner.schema import WorkflowOutput, WorkflowTask
@@ -22,6 +24,10 @@ class LoadedWorkflow:
 
     make: Callable[[], Workflow]
     trainable_targets: tuple[str, ...] | None
+    blocks: bool = False
+    """Whether it is a plain `def`, which runs in a thread of its own."""
+    place: str = ""
+    """Where that is written, as ` (agent.py:12)`."""
 
 
 def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
@@ -44,13 +50,19 @@ def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
 def _read_workflow(found: Any) -> LoadedWorkflow:
     if isinstance(found, type):
         check_class(found)
-        return LoadedWorkflow(make=cast("type[Workflow]", found), trainable_targets=read_targets(found))
+        made = cast("type[Workflow]", found)
+        play = made.execute
+        return LoadedWorkflow(
+            make=made, trainable_targets=read_targets(found), blocks=is_plain_function(play), place=format_place(play)
+        )
     if callable(found) and not isinstance(found, Workflow):
         check_function(found)
-        return LoadedWorkflow(make=lambda: FunctionWorkflow(found), trainable_targets=None)
+        blocks = is_plain_function(found)
+        kind = BlockingFunctionWorkflow if blocks else FunctionWorkflow
+        return LoadedWorkflow(make=lambda: kind(found), trainable_targets=None, blocks=blocks, place=format_place(found))
     raise UnfitWorkflow(
         f"is {describe_object(found)}; it must be a class with "
-        "`async def execute(self, workflow_task, tuner)` or an `async def workflow(task, model, ...)`"
+        "`async def execute(self, workflow_task, tuner)` or an `async def workflow(task, model, ...)`; a plain `def` will do"
     )
 
 
@@ -61,23 +73,41 @@ class FunctionWorkflow(Workflow):
     `response` and `metrics`.
     """
 
-    def __init__(self, function: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         """Keep the function."""
         self._function = function
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """Play one episode."""
+        return _read_answer(await self._call(workflow_task, tuner))
+
+    def _call(self, workflow_task: WorkflowTask, tuner: Tuner) -> Any:
         task = workflow_task.task
         as_dict = {**task.metadata, "main_query": task.main_query, "task_id": task.task_id}
-        found = await self._function(task=as_dict, model=tuner.as_agentscope_model())
-        if isinstance(found, WorkflowOutput):
-            return found
-        response = getattr(found, "response", None)
-        return WorkflowOutput(
-            reward=getattr(found, "reward", None),
-            metadata={"final_answer": response if isinstance(response, str) else _read_text(response)},
-            log_metrics=getattr(found, "metrics", None) or {},
-        )
+        return self._function(task=as_dict, model=tuner.as_agentscope_model())
+
+
+class BlockingFunctionWorkflow(FunctionWorkflow):
+    """The same for a plain `def workflow(...)`, which may return an awaitable."""
+
+    def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> Any:
+        """Play one episode."""
+        found = self._call(workflow_task, tuner)
+        return self._wait(found) if inspect.isawaitable(found) else _read_answer(found)
+
+    async def _wait(self, found: Awaitable[Any]) -> WorkflowOutput:
+        return _read_answer(await found)
+
+
+def _read_answer(found: Any) -> WorkflowOutput:
+    if isinstance(found, WorkflowOutput):
+        return found
+    response = getattr(found, "response", None)
+    return WorkflowOutput(
+        reward=getattr(found, "reward", None),
+        metadata={"final_answer": response if isinstance(response, str) else _read_text(response)},
+        log_metrics=getattr(found, "metrics", None) or {},
+    )
 
 
 def _read_text(response: Any) -> str:

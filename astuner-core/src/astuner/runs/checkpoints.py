@@ -151,7 +151,8 @@ def find_checkpoint(directory: RunDirectory, name: str) -> Path:
         return directory.checkpoint(best)
     if name.isdigit() and int(name) in steps:
         return directory.checkpoint(int(name))
-    raise UsageError(f"{directory.path}: no checkpoint '{name}'; there are best, last and {', '.join(map(str, steps))}")
+    named = "last" if find_best_step(directory) is None else "best, last"
+    raise UsageError(f"{directory.path}: no checkpoint '{name}'; there are {named} and {', '.join(map(str, steps))}")
 
 
 def _read_step(path: Path) -> int:

@@ -54,7 +54,7 @@ class Rollouts:
             self._loop.close()
             # What is cancelled half-way may end with an error of its own.
             if control.stop:
-                raise Interrupted("stopped before the engine was ready; continue with --resume") from error
+                raise Interrupted("stopped before the engine was ready") from error
             raise
         except BaseException:
             self._loop.close()

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 
 from astuner.rendering.decoding import TextStream
-from astuner.schema import Call, Episode, Message, Unjudged, Verdict
+from astuner.schema import Call, Episode, Failure, Message, Unjudged, Verdict
 from astuner.token_streams import stream_length
 from astuner.transcript.terminal_text import Page
 from astuner.transcript.trained_tokens import mark_trained_tokens
@@ -35,15 +35,21 @@ class Details:
 
 
 def format_transcript(
-    episode: Episode, *, tokens: bool | Details = False, page: Page | None = None, with_outcome: bool = True
+    episode: Episode,
+    *,
+    tokens: bool | Details = False,
+    page: Page | None = None,
+    with_outcome: bool = True,
+    shown: Mapping[str, str] | None = None,
 ) -> str:
     """Return the episode as lines of text; with `tokens`, each call shows what was fed, sampled and trained, and why not.
 
     On a page with colours, trained text is green and other sampled text yellow. `with_outcome=False` omits the reward, which
-    may be known only later.
+    may be known only later. `shown` are the places in users' code whose traceback an earlier transcript has shown, each with the
+    id of its episode.
     """
     details = Details() if tokens is True else tokens or None
-    return "\n".join(_Transcript(episode, page or Page(), details).lines(with_outcome))
+    return "\n".join(_Transcript(episode, page or Page(), details, shown or {}).lines(with_outcome))
 
 
 def format_outcome(episode: Episode) -> str:
@@ -61,6 +67,14 @@ def format_outcome(episode: Episode) -> str:
     return f"reward {verdict.reward:g}{success}{details}{reasons}"
 
 
+def find_judge_traceback(episode: Episode, shown: Mapping[str, str]) -> str | None:
+    """Return the traceback of a judge that raised, unless another transcript of `shown` has it."""
+    verdict = episode.verdict
+    if not isinstance(verdict, Unjudged) or not verdict.place or shown.get(verdict.place, episode.id) != episode.id:
+        return None
+    return verdict.traceback or None
+
+
 def find_outcome_colour(episode: Episode) -> str | None:
     """Return the kind of an outcome: good, bad, or None if success is unknown."""
     if not isinstance(episode.verdict, Verdict):
@@ -75,8 +89,8 @@ def _format_values(values: Mapping[str, float], lead: str = "") -> str:
 class _Transcript:
     """One episode on one page."""
 
-    def __init__(self, episode: Episode, page: Page, details: Details | None) -> None:
-        self._episode, self._page, self._details = episode, page, details
+    def __init__(self, episode: Episode, page: Page, details: Details | None, shown: Mapping[str, str]) -> None:
+        self._episode, self._page, self._details, self._shown = episode, page, details, shown
         self._trained = mark_trained_tokens(episode) if details is not None else {}
         self._said: dict[str, list[Message]] = {}
         """By agent, the conversation of its last call without token ids: such calls store whole conversations."""
@@ -94,12 +108,22 @@ class _Transcript:
                     if finding.call == call.index:
                         yield page.block("    abnormal: ", f"{name}: {finding.evidence}", indent=INDENT, lead_kind="bad")
         for failure in episode.failures:
-            again = ", tried again" if failure.retried else ""
-            yield page.block("  failed: ", f"{failure.reason}: {failure.detail}{again}", indent=INDENT, lead_kind="bad")
+            yield from self._failure(failure)
         if with_outcome:
             yield page.block("  ", format_outcome(episode), indent=INDENT, kind=find_outcome_colour(episode))
+            if (trace := find_judge_traceback(episode, self._shown)) is not None:
+                yield page.block(" " * INDENT, trace, indent=INDENT)
         if self._is_shortened and self._details is not None and self._details.full_text_in is not None:
             yield page.paint(f"  the full text is in {self._details.full_text_in}", "tokens")
+
+    def _failure(self, failure: Failure) -> Iterator[str]:
+        again = ", tried again" if failure.retried else ""
+        known = self._shown.get(failure.place) if failure.place else None
+        where = "" if known in (None, self._episode.id) else f"; the traceback is shown at {known}"
+        text = f"{failure.reason}: {failure.detail}{again}{where}"
+        yield self._page.block("  failed: ", text, indent=INDENT, lead_kind="bad")
+        if failure.traceback and failure.place and not where:
+            yield self._page.block(" " * INDENT, failure.traceback, indent=INDENT)
 
     def _message(self, message: Message, agent: str | None = None, kind: str | None = None) -> Iterator[str]:
         name = f" ({agent})" if agent not in (None, "agent") else ""

@@ -25,6 +25,8 @@ class Waterfall:
     """The input of a training step: `signal/tokens_trainable`."""
     with_signal: int
     """Those of them whose advantage is not 0: `signal/tokens_nonzero_advantage`."""
+    compares: bool = True
+    """Whether some task has several episodes."""
 
     @property
     def trained(self) -> int:
@@ -49,7 +51,8 @@ class Waterfall:
         rows += [("= ", self.trained, "in samples")]
         rows += [("- ", count, f"without a reward: {reason}") for reason, count in sorted(self.unrewarded.items())]
         rows += [("= ", self.trainable, "trainable")]
-        rows += [("- ", self.without_signal, "advantage 0: all that are compared got the same reward")]
+        why = "all that are compared got the same reward" if self.compares else "one episode per task has no other to compare"
+        rows += [("- ", self.without_signal, f"advantage 0: {why}")]
         rows += [("= ", self.with_signal, "with signal")]
         width = max(len(f"{count:,}") for _, count, _ in rows)
         for sign, count, text in rows:
@@ -72,6 +75,7 @@ def build_waterfall(groups: Sequence[Group], rows: Sequence[WeightedSample]) -> 
             if id(sample) not in weighted and sample.trained:
                 unrewarded[reason] += sample.trained
     return Waterfall(
+        compares=any(len(group.episodes) > 1 for group in groups),
         sampled=sum(len(call.output_ids) for episode in episodes for call in episode.calls) + untrained["retried"],
         untrained=dict(+untrained),
         unrewarded=dict(unrewarded),

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from astuner.protocols import Control, RunInfo
-from astuner.transcript.episode_text import Details, find_outcome_colour, format_outcome, format_transcript
+from astuner.schema import Unjudged
+from astuner.transcript.episode_text import (
+    Details,
+    find_judge_traceback,
+    find_outcome_colour,
+    format_outcome,
+    format_transcript,
+)
 from astuner.transcript.signal_waterfall import build_waterfall
 from astuner.transcript.terminal_text import Page
 
@@ -40,6 +47,8 @@ class DebugReport:
         """The groups judged so far."""
         self._unjudged: dict[str, Episode] = {}
         """Single episodes waiting for their judge."""
+        self._failed_at: dict[str, str] = {}
+        """Where users' code has raised, and the episode that shows the traceback."""
 
     def decode_with(self, renderer: Any) -> None:
         """Show sampled ids as text."""
@@ -60,10 +69,13 @@ class DebugReport:
                 self._unjudged.pop(episode.id, None)
                 self._show(episode, with_outcome=True)
             return
-        lines = [
-            self._page.block(f"  {episode.id}: ", format_outcome(episode), indent=6, kind=find_outcome_colour(episode))
-            for episode in group.episodes
-        ]
+        lines = []
+        for episode in group.episodes:
+            kind = find_outcome_colour(episode)
+            lines.append(self._page.block(f"  {episode.id}: ", format_outcome(episode), indent=6, kind=kind))
+            self._note_places(episode)
+            if (trace := find_judge_traceback(episode, self._failed_at)) is not None:
+                lines.append(self._page.block(" " * 6, trace, indent=6))
         self._say("\n".join((self._page.paint(f"judged {group.key}", "title"), *lines)))
 
     def show_unjudged(self) -> None:
@@ -84,7 +96,14 @@ class DebugReport:
 
     def _show(self, episode: Episode, *, with_outcome: bool) -> None:
         details = Details(decode=self._decode, full_text_in=self._file)
-        self._say(format_transcript(episode, tokens=details, page=self._page, with_outcome=with_outcome))
+        self._note_places(episode)
+        text = format_transcript(episode, tokens=details, page=self._page, with_outcome=with_outcome, shown=self._failed_at)
+        self._say(text)
+
+    def _note_places(self, episode: Episode) -> None:
+        unjudged = [episode.verdict] if isinstance(episode.verdict, Unjudged) else []
+        for place in (*(one.place for one in episode.failures), *(one.place for one in unjudged)):
+            self._failed_at.setdefault(place, episode.id)
 
     def _table(self, rows: Sequence[WeightedSample]) -> Iterator[str]:
         rewards = {e.id: e for group in self.groups for e in group.episodes}

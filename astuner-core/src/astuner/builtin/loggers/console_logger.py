@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from astuner.breakpoints.terminal import TERMINAL
+from astuner.builtin.loggers.step_figures import Row, format_figures, format_row, format_waterfall, order_columns, thin_rows
 from astuner.protocols import RunInfo
 from astuner.schema import Group
 
@@ -16,23 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _ROWS = 12
-"""Steps that the live table shows."""
-
-_WATERFALL = (
-    ("calls", "signal/calls"),
-    ("episodes", "signal/episodes"),
-    ("samples", "signal/samples"),
-    ("trainable", "signal/tokens_trainable"),
-    ("with signal", "signal/tokens_nonzero_advantage"),
-)
-"""How the calls of a step become tokens that change the weights."""
-
-_WATERFALL_NOTES = (
-    ("lost", "signal/lost/"),
-    ("failed with a reward", "signal/failed/"),
-    ("played again", "signal/retries/"),
-)
-"""What is counted next to it, by reason."""
+"""Rows that the live table shows: what is above it on the screen stays readable."""
 
 
 class ConsoleLogger:
@@ -45,15 +29,18 @@ class ConsoleLogger:
     @classmethod
     def from_run(cls, options: Any, run_info: RunInfo) -> ConsoleLogger:
         """Make the logger of a run; it has no options."""
-        return cls(f"{run_info.project_name}/{run_info.experiment_name} on {run_info.backbone}")
+        from astuner.config.model import Config
+
+        project = "" if run_info.project_name == Config().project_name else f"{run_info.project_name}/"
+        return cls(f"{project}{run_info.experiment_name} on {run_info.backbone}")
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Show the metrics of a step or of a validation."""
         if self._live is not None:
             self._live.show(step, metrics)
             return
-        parts = [f"{name} {text}" for name, text in _format_figures(metrics)]
-        waterfall = _format_waterfall(metrics)
+        parts = [f"{name} {text}" for name, text in format_figures(metrics)]
+        waterfall = format_waterfall(metrics)
         print(f"step {step}: {'  '.join([*parts, *([waterfall] if waterfall else [])])}", file=self._stream, flush=True)
 
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
@@ -80,18 +67,18 @@ class ConsoleLogger:
 
 
 class _LiveTable:
-    """A table of the last steps that is redrawn in place, below other output."""
+    """A table of the last steps that is redrawn in place, below other output; at the end, of the whole run."""
 
     def __init__(self, title: str, stream: TextIO) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self._title = title
-        self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_ROWS)
+        self._rows: list[Row] = []
         self._progress: tuple[str, int, int] | None = None
         # Redrawn on changes, without a thread. Redirected stdout is left alone.
         self._live = Live(
-            self._build_table(),
+            self._build_table(self._rows),
             console=Console(file=stream),
             auto_refresh=False,
             redirect_stdout=bool(sys.stdout and sys.stdout.isatty()),
@@ -139,30 +126,30 @@ class _LiveTable:
 
     def stop(self) -> None:
         TERMINAL.remove(self)
-        self._live.stop()
+        with self._lock:
+            self._progress = None
+            self._live.update(self._build_table(thin_rows(self._rows)), refresh=self._held is None)
+            self._live.stop()
 
     def _draw(self) -> None:
         with self._lock:
-            self._live.update(self._build_table(), refresh=self._held is None)
+            self._live.update(self._build_table(self._rows[-_ROWS:]), refresh=self._held is None)
 
-    def _build_table(self) -> RenderableType:
+    def _build_table(self, shown: Sequence[Row]) -> RenderableType:
         from rich import box
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
-        # Steps and validations share their columns, so that the table fits 80 columns.
-        rows = [
-            (_format_label(step, metrics), {k.removeprefix("val "): v for k, v in _format_figures(metrics)})
-            for step, metrics in self._rows
-        ]
-        names = list(dict.fromkeys(name for _, found in rows for name in found))
+        rows = [format_row(step, metrics) for step, metrics in shown]
+        # Of all rows, so that no column comes and goes.
+        names = order_columns([name for step, metrics in self._rows for name in format_row(step, metrics)[1]])
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for name in ("step", *names):
             table.add_column(name, justify="right", no_wrap=True)
         for label, found in rows:
             table.add_row(label, *(found.get(name, "") for name in names))
-        latest = next((text for _, metrics in reversed(self._rows) if (text := _format_waterfall(metrics))), "")
+        latest = next((text for _, metrics in reversed(self._rows) if (text := format_waterfall(metrics))), "")
         parts: list[RenderableType] = [Text(self._title), *([table] if rows else []), *([Text(latest)] if latest else [])]
         return Group(*parts, *([_make_bar(*self._progress)] if self._progress else []))
 
@@ -173,36 +160,3 @@ def _make_bar(what: str, done: int, total: int) -> RenderableType:
     from rich.text import Text
 
     return Columns([Text(what), ProgressBar(total=total, completed=done, width=40), Text(f"{done} of {total}")])
-
-
-def _format_label(step: int, metrics: Mapping[str, float]) -> str:
-    return f"{step} val" if any(name.startswith("val/") for name in metrics) and "reward/mean" not in metrics else str(step)
-
-
-def _format_figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Return the most important metrics, named and formatted, in reading order."""
-    found: list[tuple[str, str]] = []
-    for prefix, name in (("", ""), ("val/", "val ")):
-        if f"{prefix}reward/mean" in metrics:
-            spread = metrics.get(f"{prefix}reward/std")
-            mean = f"{metrics[f'{prefix}reward/mean']:.3f}"
-            found.append((f"{name}reward", mean if spread is None else f"{mean} ±{spread:.3f}"))
-        if f"{prefix}success/rate" in metrics:
-            found.append((f"{name}success", f"{metrics[f'{prefix}success/rate']:.1%}"))
-    found += [(f"val {key[4:]}", f"{metrics[key]:.1%}") for key in metrics if key.startswith("val/pass@")]
-    plain = {"kl/mean": ("kl", ".4f"), "loss/policy": ("loss", ".4f"), "tokens/per_s": ("tokens/s", ",.0f")}
-    found += [(name, format(metrics[key], style)) for key, (name, style) in plain.items() if key in metrics]
-    if "time/step_s" in metrics:
-        found.append(("time", f"{metrics['time/step_s']:.1f} s"))
-    return found
-
-
-def _format_waterfall(metrics: Mapping[str, float]) -> str:
-    stages = [(name, metrics[key]) for name, key in _WATERFALL if key in metrics]
-    text = " → ".join(f"{value:,.0f} {name}" for name, value in stages)
-    notes = []
-    for name, prefix in _WATERFALL_NOTES:
-        found = {key.removeprefix(prefix): value for key, value in metrics.items() if key.startswith(prefix) and value}
-        counts = [f"{reason} {value:,.0f}" for reason, value in found.items()]
-        notes += [f"{name}: {', '.join(counts)}"] if counts else []
-    return f"{text} ({'; '.join(notes)})" if notes else text

@@ -329,8 +329,6 @@ class EpisodeRecorder:
                 self.failures.note_error(caller.agent, done.error, self._begun)
             if tree is not None and placement is not None:
                 self.order.change(partial(tree.add_reply, placement, done.call, done.usable, done.closed_by))
-            if done.malformed:
-                self.notice(f"{caller.agent}: a tool call could not be read and stayed in the content.")
             if done.dropped:
                 why = "'parallel_tool_calls' is false, or the model's chat template shows only one"
                 self.notice(f"{caller.agent}: only the first of several tool calls was returned: {why}.")

@@ -92,12 +92,20 @@ class LivingEnvironment:
 class Environments:
     """Makes the environments of a rollout process."""
 
-    def __init__(self, choice: EnvironmentChoice, run_info: RunInfo, catalog: Catalog, hooks: ComponentMaker) -> None:
-        """Find them in `catalog`, and make them through `hooks`."""
+    def __init__(
+        self,
+        choice: EnvironmentChoice,
+        run_info: RunInfo,
+        catalog: Catalog,
+        hooks: ComponentMaker,
+        *,
+        in_threads: bool = False,
+    ) -> None:
+        """Find them in `catalog`, and make them through `hooks`; `in_threads`: each in a thread, whatever `isolation` is."""
         self._run_info, self._hooks = run_info, hooks
         self._finder, self._preference = EnvironmentFinder(choice, catalog), choice.preference
         self._makers: dict[Candidate, MakeEnvironment] = {}
-        self._in_threads = run_info.config.rollout.isolation == "thread"
+        self._in_threads = in_threads or run_info.config.rollout.isolation == "thread"
 
     async def enter(
         self, workflow_task: WorkflowTask, lives: AsyncExitStack, tell: Callable[[str], None], owner: UserCode

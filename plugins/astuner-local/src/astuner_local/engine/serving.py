@@ -34,6 +34,7 @@ _FLUSH_S = 0.1
 def load(path: str, dtype: str, *, device: Literal["auto", "cpu", "cuda"] = "auto", threads: int | None = None) -> nn.Module:
     """Load a causal language model for inference; `dtype` `auto` is the one of the checkpoint."""
     from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
     from astuner.config.adapters import ADAPTER_FILE
     from astuner_local.trainer.model_io import load_model, read_config
@@ -45,6 +46,7 @@ def load(path: str, dtype: str, *, device: Literal["auto", "cpu", "cuda"] = "aut
         adapted: nn.Module = load_model(path, dtype, device=where)
         return adapted.eval()
     read_config(path)
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own bars would run through the transcripts
     model: nn.Module = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
     return model.to(where).eval()
 

@@ -37,7 +37,9 @@ def _tune(directory: Path) -> int:
     from astuner.cli.run import start_run
     from astuner_local.quickstart.report import report
 
-    click.echo(f"tuning: astuner run --conf tune.yaml --backbone local (in {directory})", err=True)
+    click.echo(
+        f"tuning, about one and a half minutes on a CPU: astuner run --conf tune.yaml --backbone local (in {directory})", err=True
+    )
     # astuner makes the run directory where it is started: users start it in the project.
     with contextlib.chdir(directory):
         outcome = start_run(Path("tune.yaml"), "local", ())
@@ -47,6 +49,11 @@ def _tune(directory: Path) -> int:
 
 
 def _make_model(directory: Path, seed: int) -> None:
+    click.echo(
+        "making a model of 0.2 million parameters for this project's calculator alone, and showing it careless "
+        "demonstrations: about a minute on a CPU",
+        err=True,
+    )
     with _progress_bar("tiny model") as progress:
         # The bar is shown while torch is imported.
         from astuner_local.tiny.maker import make_tiny_model
@@ -56,13 +63,12 @@ def _make_model(directory: Path, seed: int) -> None:
 
 @contextlib.contextmanager
 def _progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on stderr while the block runs if stderr is a terminal, else a line."""
+    """Show a bar on stderr while the block runs, if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        click.echo(f"making the {title}", err=True)
         yield lambda done, total: None
         return
     with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console) as bar:

@@ -50,5 +50,6 @@ def collect(out: Path, host: str, port: int, token: str | None, max_body_mb: int
     )
     collected = collector.serve(print_start)
     rejected = f", {collected.rejected} spans rejected" if collected.rejected else ""
-    click.echo(f"collected {collected.spans} spans and {collected.feedback} pieces of feedback{rejected} in {out}", err=True)
+    pieces = "1 piece" if collected.feedback == 1 else f"{collected.feedback} pieces"
+    click.echo(f"collected {collected.spans} spans and {pieces} of feedback{rejected} in {out}", err=True)
     return 0

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from astuner.driver.resume_command import format_resume_command
+from astuner.driver.run_story import tell_story
+from astuner.runs.directory import RunDirectory
+from astuner.transcript.durations import format_seconds
+
+
+def write(tmp_path, *rows, saved=(20,)):
+    directory = RunDirectory(tmp_path / "run")
+    directory.path.mkdir()
+    directory.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 3, "ki')
+    for step in saved:
+        (directory.checkpoints / f"step_{step}").mkdir(parents=True)
+    return directory
+
+
+def validation(step, reward):
+    return {"step": step, "kind": "validation", "val/reward/mean": reward, "val/success/rate": reward, "val/episodes": 64}
+
+
+def train(step, reward, **more):
+    numbers = {"reward/mean": reward, "time/step_s": 60.0, "signal/episodes": 32, "tokens/generated": 1000, "tokens/trained": 500}
+    return {"step": step, "kind": "train", **numbers, **more}
+
+
+def test_a_run_tells_what_it_reached_what_it_took_and_what_it_lost(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lost = {"signal/lost/timeout": 2, "signal/lost/workflow_error": 1, "signal/lost/tokens_failed": 40}
+    rows = [validation(0, 0.0), train(1, 0.1, **lost), train(2, 0.6), validation(2, 1.0), train(3, 0.5), validation(3, 0.9)]
+    assert tell_story(write(tmp_path, *rows)) == [
+        "validation reward 0.000 → 0.900, success 0% → 90% (steps 0 → 3; best 1.000 after step 2)",
+        "training reward 0.100 → 0.500 (steps 1 → 3; best 0.600 in step 2)",
+        "3 steps in 3 min 0 s, 288 episodes, 3,000 tokens sampled, 1,500 trained",
+        "lost: 3 of 96 episodes (timeout 2, workflow_error 1)",
+        "not trained: 40 sampled tokens (failed 40)",
+        "look:     astuner episodes run",
+        "compare:  astuner compare run OTHER_RUN",
+        "export:   astuner export run --out MODEL_DIR   (a Hugging Face model, which inference servers load)",
+    ]
+
+
+def test_a_run_without_numbers_tells_only_how_to_look_at_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert tell_story(write(tmp_path, saved=())) == ["look:     astuner episodes run"]
+
+
+def test_durations_have_two_parts():
+    assert [format_seconds(seconds) for seconds in (0.4, 59, 125, 7620)] == ["0 s", "59 s", "2 min 5 s", "2 h 7 min"]
+
+
+def test_the_command_that_continues_a_run_is_whole_and_has_no_secret():
+    found = format_resume_command(
+        Path("my tune.yaml"), "local", ["a.b=1", "x.api_key=sk-1234567890"], ["environments"], ["before,after"]
+    )
+    assert found.startswith("astuner run --conf 'my tune.yaml' --backbone local --set a.b=1 --set ")
+    assert found.endswith("--with environments --db before,after --resume")
+    assert "sk-1234567890" not in found
