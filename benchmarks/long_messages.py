@@ -1,4 +1,4 @@
-"""What one huge message does to the others: the gateway's memory, and how long the call of another episode takes meanwhile."""
+"""What one huge body does to the others: the gateway's memory, and how long the calls of another episode take meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from collections.abc import Mapping
 
 from recorder import Server, server
 
-KINDS = ("text", "with an emoji", "other script", "many messages", "tool", "raw prompt")
+KINDS = ("text", "with an emoji", "other script", "many messages", "many with an emoji", "tool", "raw prompt", "ids")
+ALONE_S = 3.0
+"""How long the other episode's calls are watched before the huge one."""
 
 
 def make_body(kind: str, size: int) -> tuple[str, bytes]:
@@ -22,6 +24,8 @@ def make_body(kind: str, size: int) -> tuple[str, bytes]:
     chat = "/v1/chat/completions"
     if kind == "raw prompt":
         return "/v1/completions", json.dumps({"prompt": text}).encode()
+    if kind == "ids":
+        return "/v1/completions", json.dumps({"prompt": [300] * (size // 5)}).encode()
     if kind == "tool":
         function = {"name": "add", "description": text, "parameters": {"type": "object", "properties": {}}}
         return chat, json.dumps(
@@ -29,6 +33,8 @@ def make_body(kind: str, size: int) -> tuple[str, bytes]:
         ).encode()
     if kind == "many messages":
         return chat, json.dumps({"messages": [{"role": "user", "content": "x"}] * min(200_000, size // 33)}).encode()
+    if kind == "many with an emoji":
+        return chat, json.dumps({"messages": [{"role": "user", "content": f"🙂{text[:100_000]}"}] * (size // 100_000)}).encode()
     known: Mapping[str, str] = {"with an emoji": f"🙂{text}", "other script": "中" * (size // 3)}
     content = known.get(kind, text)
     return chat, json.dumps({"messages": [{"role": "user", "content": content}]}, ensure_ascii=False).encode()
@@ -49,8 +55,10 @@ def measure(kind: str, size: int, max_model_len: int) -> Mapping[str, object]:
     path, body = make_body(kind, size)
     with server("gateway", episodes=2, max_model_len=max_model_len) as gateway:
         asyncio.run(gateway.play(10, 1))
-        before, peak, over = gateway.resident_bytes(), 0, threading.Event()
-        took: list[float] = []
+        peak, over = 0, threading.Event()
+        alone: list[float] = []
+        meanwhile: list[float] = []
+        took = alone
 
         def watch() -> None:
             nonlocal peak
@@ -68,7 +76,10 @@ def measure(kind: str, size: int, max_model_len: int) -> Mapping[str, object]:
         threads = [threading.Thread(target=watch), threading.Thread(target=ask)]
         for thread in threads:
             thread.start()
-        started = time.perf_counter()
+        time.sleep(ALONE_S)
+        # What the calls so far have left in the records does not count.
+        before = peak = gateway.resident_bytes()
+        took, started = meanwhile, time.perf_counter()
         status, text = send(gateway, gateway.keys[0], path, body)
         seconds = time.perf_counter() - started
         over.set()
@@ -81,10 +92,14 @@ def measure(kind: str, size: int, max_model_len: int) -> Mapping[str, object]:
         "message": text[:130] if status != 200 else "",
         "seconds": round(seconds, 2),
         "memory_by_message": round((peak - before) / len(body), 2),
-        "other_calls": len(took),
-        "other_median_ms": round(statistics.median(took), 1),
-        "other_slowest_ms": round(max(took), 1),
+        "others": describe(meanwhile),
+        "others_alone": describe(alone),
     }
+
+
+def describe(took: list[float]) -> Mapping[str, float]:
+    """Return how many calls there were, and their times in ms."""
+    return {"calls": len(took), "median_ms": round(statistics.median(took), 1), "slowest_ms": round(max(took), 1)}
 
 
 if __name__ == "__main__":

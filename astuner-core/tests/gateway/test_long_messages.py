@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +13,12 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai import BadRequestError
 
-from astuner.gateway.dialects import large_bodies
-from astuner.gateway.dialects.fields import parse_body, parse_large_body
-from astuner.gateway.dialects.large_bodies import FIRST_PIECE
+from astuner.gateway.dialects.fields import parse_body
+from astuner.gateway.dialects.large_bodies import LargeBody
+from astuner.http_server import patient_json
+from astuner.http_server.patient_json import FIRST_PIECE
 from astuner.rendering import TemplateRenderer
 from astuner.rendering.errors import ApiError
 from astuner.rendering.template_renderer import LONGEST_CACHED
@@ -95,6 +98,67 @@ def _shorten(body: dict[str, Any], text: str) -> dict[str, Any]:
     if "prompt" in body:
         return {"prompt": text}
     return {"input": text} if "input" in body else {"messages": [user(text)]}
+
+
+MIXED = {"messages": [user("🙂" + HUGE)]}
+UNDECODED = [kind for kind in HUGE_BODIES if kind != "chat, an old answer"]
+"""What may be dropped of an old answer is not known before it is rendered."""
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("kind", [*UNDECODED, "chat, mixed text"])
+async def test_a_prompt_that_cannot_fit_is_refused_before_its_body_is_decoded(
+    serving: Any, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path, body = HUGE_BODIES.get(kind, ("/v1/chat/completions", MIXED))
+    decoded: list[LargeBody] = []
+    monkeypatch.setattr(LargeBody, "parse", lambda self: decoded.append(self) or {})
+    async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
+        refused = await client.post(path, json={"model": "m", **body})
+    assert (refused.status_code, decoded) == (400, [])
+    assert "maximum context length is 500 tokens" in refused.json()["error"]["message"]
+
+
+@pytest.mark.asyncio
+async def test_a_body_that_is_refused_by_its_outline_counts_as_the_agent_s_failure(serving: Any) -> None:
+    async with serving("yes", max_model_len=500) as stage:
+        with pytest.raises(BadRequestError) as refused:
+            await stage.client().chat.completions.create(model="m", messages=MIXED["messages"])
+        assert refused.value.code == "context_length_exceeded"
+    assert stage.recorder.failures.reason == "context_full"
+
+
+KEPT: dict[str, dict[str, Any]] = {
+    "a field that is ignored": {"messages": ASK, "metadata": {"x": HUGE}},
+    "a list that is ignored": {"messages": ASK, "metadata": {"x": [1] * 200_000}},
+}
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("kind", KEPT)
+async def test_what_is_not_in_the_prompt_does_not_count(serving: Any, kind: str) -> None:
+    async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
+        answered = await client.post("/v1/chat/completions", json={"model": "m", **KEPT[kind]})
+    assert answered.status_code == 200
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le", "utf-8-sig"])
+async def test_a_large_body_in_another_encoding_is_refused_too(serving: Any, encoding: str) -> None:
+    async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
+        content = json.dumps({"model": "m", **MIXED}, ensure_ascii=False).encode(encoding)
+        refused = await client.post("/v1/chat/completions", content=content, headers={"Content-Type": "application/json"})
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("cut", [1, 2, 40])
+async def test_a_large_body_that_is_cut_is_refused_with_the_place(serving: Any, cut: int) -> None:
+    content = json.dumps({"model": "m", **MIXED}, ensure_ascii=False).encode()[:-cut]
+    async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
+        refused = await client.post("/v1/chat/completions", content=content)
+    assert refused.status_code == 400
+    assert re.search(r"not valid JSON: .* \(char \d+\)", refused.json()["error"]["message"])
 
 
 @pytest.mark.asyncio
@@ -204,14 +268,14 @@ VALUES = st.recursive(
 def test_a_large_body_is_parsed_as_a_small_one_is(value: Any, times: int, fill: str, ascii_only: bool, cut: int) -> None:
     raw = json.dumps({"a": value, "long": (fill * times)[: 5 * FIRST_PIECE], "b": value}, ensure_ascii=ascii_only).encode()
     for body in (raw, raw[: len(raw) - cut], raw[:-30] + b"\\" + raw[-30:]):
-        assert _read(parse_large_body, body) == _read(parse_body, body)
+        assert _read(lambda raw: LargeBody.take(raw).parse(), body) == _read(parse_body, body)
 
 
 @pytest.mark.parametrize("escape", [r"\"", r"\\", r"\n", r"\u00e9", r"\ud83d\ude00", r"\ud83d", r"\ude00\ud83d"])
 @pytest.mark.parametrize("shift", range(13))
 def test_an_escape_at_the_end_of_a_piece_is_not_torn(escape: str, shift: int) -> None:
     text = '"' + "x" * shift + escape * (2 * FIRST_PIECE) + '" rest'
-    assert large_bodies.scan_string(text, 1) == json.decoder.scanstring(text, 1)  # type: ignore[attr-defined]
+    assert patient_json.scan_string(text, 1) == json.decoder.scanstring(text, 1)  # type: ignore[attr-defined]
 
 
 def _read(parse: Callable[[bytes], Any], raw: bytes) -> Any:

@@ -15,10 +15,12 @@ from astuner.gateway.api_keys import Caller, read_key
 from astuner.gateway.dialects import DIALECTS, Dialect, Writer
 from astuner.gateway.dialects.anthropic_messages import ANTHROPIC_MESSAGES, error_body, read_anthropic_key
 from astuner.gateway.dialects.anthropic_request import messages_request
-from astuner.gateway.dialects.fields import parse_body, parse_large_body
+from astuner.gateway.dialects.fields import parse_body
+from astuner.gateway.large_requests import read_large
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
+from astuner.http_server import LARGE_BODY
 from astuner.rendering.errors import ApiError, bad_request
 from astuner.rendering.text_encoders import LongText
 
@@ -35,10 +37,6 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger(__name__)
-
-LARGE_BODY = 1 << 18
-"""Larger bodies, in bytes, are read in a thread."""
-
 
 FindRecorder = Callable[[str], "EpisodeRecorder | None"]
 """Returns the open episode with a secret."""
@@ -73,7 +71,9 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
         await recorder.order.admit()
         try:
             if len(body) > LARGE_BODY:
-                counted = await recorder.order.run(lambda: messages_request(parse_large_body(body), counting=True))
+                counted = await read_large(
+                    body, recorder, lambda parsed: messages_request(parsed, counting=True), recorder.refuse_uncountable
+                )
             else:
                 counted = messages_request(parse_body(body), counting=True)
             return JSONResponse({"input_tokens": await recorder.count(counted, caller)})
@@ -174,7 +174,12 @@ class Generation:
         return request, await recorder.begin_long(request, caller)
 
     async def _begin_large(self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller) -> tuple[ChatRequest, Turn]:
-        request = await recorder.order.run(lambda: self.dialect.read(parse_large_body(body), normalise))
+        request = await read_large(
+            body,
+            recorder,
+            lambda parsed: self.dialect.read(parsed, normalise),
+            lambda outlined, count_bytes: recorder.refuse_overlong(outlined, count_bytes, caller),
+        )
         return request, await recorder.begin_long(request, caller)
 
     async def _serve(self, turn: Turn, request: ChatRequest, receive: Receive, send: Send) -> None:
@@ -241,7 +246,11 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | bytea
 
 
 def _make_size_error(limit: int) -> ApiError:
-    return ApiError(413, f"The body is larger than {limit} bytes.", code="request_too_large")
+    return ApiError(
+        413,
+        f"The body is larger than gateway.max_body_bytes = {limit}. Shorten the messages, or raise this key.",
+        code="request_too_large",
+    )
 
 
 async def _watch(receive: Receive, turn: Turn) -> None:

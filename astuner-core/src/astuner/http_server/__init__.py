@@ -3,6 +3,17 @@
 from astuner.http_server.hosts import guard_hosts, is_loopback
 from astuner.http_server.limits import ServerLimits
 from astuner.http_server.listening import listen
+from astuner.http_server.patient_json import LARGE_BODY, LONGEST_ESCAPE, PatientDecoder, load_json
 from astuner.http_server.server import make_server
 
-__all__ = ["ServerLimits", "guard_hosts", "is_loopback", "listen", "make_server"]
+__all__ = [
+    "LARGE_BODY",
+    "LONGEST_ESCAPE",
+    "PatientDecoder",
+    "ServerLimits",
+    "guard_hosts",
+    "is_loopback",
+    "listen",
+    "load_json",
+    "make_server",
+]

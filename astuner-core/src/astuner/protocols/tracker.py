@@ -47,8 +47,9 @@ class ContextRoom:
 
     max_prompt_tokens: int
     """Most tokens that the messages may take, rendered: the context less the longest answer."""
-    count_tokens: Callable[[Sequence[Message]], int]
-    """Counts the tokens of messages as the model's template renders them; an estimate without a tokenizer."""
+    count_tokens: Callable[[Sequence[Message]], Awaitable[int]]
+    """Counts the tokens of messages as the model's template renders them; an estimate without a tokenizer. What is certainly more
+    than the context is not counted to its end."""
     ask_model: Callable[[Sequence[Message], int], Awaitable[str]]
     """Asks the model under training, with a limit on the answer's tokens; the call is recorded and trained like any other."""
 

@@ -38,13 +38,20 @@ class LengthBound:
 
     def count_at_least(self, text: str) -> int:
         """Return a number of tokens that the text has at least."""
-        if text.isascii():
-            return -(-len(text) // self.most_bytes)
-        # In pieces: a whole copy of a long text would take as much memory again.
-        pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
-        return -(-sum(map(self._count_bytes, pieces)) // self.most_bytes)
+        return self.count_tokens(self.count_bytes(text))
 
-    def _count_bytes(self, piece: str) -> int:
+    def count_tokens(self, size: int) -> int:
+        """Return a number of tokens that a text of this many bytes, normalised, has at least."""
+        return -(-size // self.most_bytes)
+
+    def count_bytes(self, text: str) -> int:
+        """Return a number of bytes that the text, normalised, has at least. That of a text in pieces is the sum of theirs."""
+        if text.isascii():
+            return len(text)
+        # In pieces: a whole copy of a long text would take as much memory again.
+        return sum(self._count_piece(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE))
+
+    def _count_piece(self, piece: str) -> int:
         size = len(piece.encode("utf-8", "surrogatepass"))
         if not self.composes:
             return size

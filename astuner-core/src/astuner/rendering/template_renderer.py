@@ -17,6 +17,7 @@ from astuner.rendering.encoding import PartwiseEncoder
 from astuner.rendering.errors import bad_request
 from astuner.rendering.length_bound import LengthBound, find_length_bound
 from astuner.rendering.losses import describe_losses
+from astuner.rendering.prompt_bound import PromptBound, find_prompt_bound
 from astuner.rendering.reply_parser import Style
 from astuner.rendering.shape_probes import PROBE, USER, find_shape
 from astuner.rendering.template_shape import TemplateShape
@@ -105,6 +106,16 @@ class TemplateRenderer:
     def length_bound(self) -> LengthBound | None:
         """The bound on a text's tokens from below, where the tokenizer has one."""
         return find_length_bound(self._backend, self.tokenizer.added_tokens_decoder)
+
+    @cached_property
+    def prompt_bound(self) -> PromptBound | None:
+        """The bound on a conversation's tokens from below, where the tokenizer has one."""
+        if self.length_bound is None:
+            return None
+        added = self.tokenizer.added_tokens_decoder
+        return find_prompt_bound(
+            lambda messages, tools: self.render(messages, tools, generate=False, kwargs={}), self.length_bound, added
+        )
 
     def render(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generate: bool, kwargs: Mapping[str, Any]

@@ -45,7 +45,7 @@ def test_old_reasoning_is_not_shown() -> None:
         {"role": "assistant", "content": "<think>a</think>b", "reasoning_content": "c", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "d"},
     ]
-    room = ContextRoom(max_prompt_tokens=1, count_tokens=len, ask_model=None)  # type: ignore[arg-type]  # never asked
+    room = ContextRoom(max_prompt_tokens=1, count_tokens=None, ask_model=None)  # type: ignore[arg-type]  # never asked
     assert asyncio.run(tracker().view(messages, room)) == [
         messages[0],
         {"role": "assistant", "content": "b", "tool_calls": [call]},

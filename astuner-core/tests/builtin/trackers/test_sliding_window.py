@@ -51,9 +51,13 @@ class Asked:
         return answer
 
 
+async def count(messages: Sequence[Message]) -> int:
+    return len(messages)
+
+
 def room(tokens: int, asked: Any = None) -> ContextRoom:
     """One token per message, whatever it says."""
-    return ContextRoom(max_prompt_tokens=tokens, count_tokens=len, ask_model=asked)
+    return ContextRoom(max_prompt_tokens=tokens, count_tokens=count, ask_model=asked)
 
 
 def play(policy: Any, turns: int, room: ContextRoom) -> list[list[str]]:

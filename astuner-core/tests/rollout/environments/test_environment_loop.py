@@ -161,7 +161,7 @@ class Forgets(TimelineTracker):
     rooms: Any = None
 
     async def view(self, messages, room):
-        type(self).rooms = [*(type(self).rooms or []), (room.max_prompt_tokens, room.count_tokens(messages))]
+        type(self).rooms = [*(type(self).rooms or []), (room.max_prompt_tokens, await room.count_tokens(messages))]
         return [messages[0], *messages[-1:]] if len(messages) > 2 else messages
 
     def action(self, reply):

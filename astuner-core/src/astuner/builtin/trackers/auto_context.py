@@ -60,7 +60,7 @@ class AutoContextTracker:
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
         """Return the conversation, or a window with a summary."""
         shown = self._policy.show(messages)
-        if room.count_tokens(shown) <= min(self._options.token_num_trigger_clip, room.max_prompt_tokens):
+        if await room.count_tokens(shown) <= min(self._options.token_num_trigger_clip, room.max_prompt_tokens):
             return shown
         return await self._policy.move(messages, room)
 

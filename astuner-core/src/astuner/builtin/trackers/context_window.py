@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from attrs import evolve, frozen
 
@@ -11,6 +11,9 @@ from astuner.schema import Message
 LEFT_OUT = "[{count} earlier messages are left out here.]"
 SUMMARY = "[Summary of {count} earlier messages]\n{summary}"
 """Notes to the model about the messages it is not shown."""
+
+Fits = Callable[[Sequence[Message]], Awaitable[bool]]
+"""Returns whether messages fit into the context."""
 
 SYSTEM = ("system", "developer")
 
@@ -50,7 +53,7 @@ class ContextWindow:
         """Return the starts of the shown turns outside the head."""
         return [place for place in find_turn_starts(messages) if place >= max(self.start, self.head)]
 
-    def move_on(self, messages: Sequence[Message], keep: int, fits: Callable[[Sequence[Message]], bool]) -> ContextWindow:
+    async def move_on(self, messages: Sequence[Message], keep: int, fits: Fits) -> ContextWindow:
         """Return the window moved to the last `keep` turns, or fewer, at least one, until it fits.
 
         If even one does not fit together with the whole beginning of the conversation, only its first system messages and first
@@ -62,7 +65,7 @@ class ContextWindow:
             places = [place for place in find_turn_starts(messages) if place >= max(passed, head)]
             for place in places[max(0, len(places) - keep) :]:
                 found = evolve(self, head=head, start=place)
-                if fits(found.show(messages)):
+                if await fits(found.show(messages)):
                     return found
         return found
 

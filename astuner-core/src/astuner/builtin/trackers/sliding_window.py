@@ -63,7 +63,7 @@ class SlidingWindowTracker:
         """Return the beginning and the turns in the window."""
         shown, limit = self._policy.show(messages), self._options.max_turns
         few = limit is None or self._policy.count_turns(messages) <= limit
-        if few and room.count_tokens(shown) <= room.max_prompt_tokens:
+        if few and await room.count_tokens(shown) <= room.max_prompt_tokens:
             return shown
         return await self._policy.move(messages, room)
 

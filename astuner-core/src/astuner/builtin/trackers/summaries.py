@@ -40,12 +40,12 @@ def make_model_summariser(max_tokens: int) -> Summarise:
         def add_prompt(shown: Sequence[Message]) -> list[Message]:
             return append_text(shown, read_summary_prompt())
 
-        def fits(shown: Sequence[Message]) -> bool:
-            return room.count_tokens(add_prompt(shown)) <= room.max_prompt_tokens
+        async def fits(shown: Sequence[Message]) -> bool:
+            return await room.count_tokens(add_prompt(shown)) <= room.max_prompt_tokens
 
-        if not fits(messages):
+        if not await fits(messages):
             window = ContextWindow.begin(messages)
-            messages = window.move_on(messages, len(find_turn_starts(messages)), fits).show(messages)
+            messages = (await window.move_on(messages, len(find_turn_starts(messages)), fits)).show(messages)
         return await room.ask_model(add_prompt(messages), max_tokens)
 
     return summarise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from astuner.builtin.trackers.context_window import ContextWindow
 from astuner.builtin.trackers.summaries import Summarise, fold
@@ -32,16 +33,16 @@ class WindowPolicy:
         """Move the window and return the shown messages; unchanged if nothing more can be left out."""
         window = self._find_window(messages)
 
-        def fits(shown: Sequence[Message], reserve: int = 0) -> bool:
-            return room.count_tokens(shown) + reserve <= room.max_prompt_tokens
+        async def fits(shown: Sequence[Message], reserve: int = 0) -> bool:
+            return await room.count_tokens(shown) + reserve <= room.max_prompt_tokens
 
         reserve = self._summary_tokens if self._summarise is not None else 0
-        moved = window.move_on(messages, self._keep_turns, lambda shown: fits(shown, reserve))
+        moved = await window.move_on(messages, self._keep_turns, partial(fits, reserve=reserve))
         if (moved.head, moved.start) != (window.head, window.start):
             if self._summarise is not None:
                 moved = await self._fold(window, moved, messages, room, self._summarise)
-            if not fits(moved.show(messages)):
-                moved = moved.move_on(messages, self._keep_turns, fits)
+            if not await fits(moved.show(messages)):
+                moved = await moved.move_on(messages, self._keep_turns, fits)
             self._window = moved
         return moved.show(messages)
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
-from astuner.gateway.dialects.large_bodies import PatientDecoder
 from astuner.rendering.errors import bad_request
 
 DEEPEST = 100
@@ -19,35 +18,34 @@ LARGEST = 2**31 - 1
 
 def parse_body(raw: bytes | bytearray) -> dict[str, Any]:
     """Parse a body; raises ApiError (400) for anything but an object of finite numbers, at most `DEEPEST` levels deep."""
-    return _parse(raw, _count_brackets(raw), None)
+    return parse_text(decode_body(raw, json.detect_encoding(raw)))
 
 
-def parse_large_body(raw: bytes | bytearray) -> dict[str, Any]:
-    """Parse a body as `parse_body` does, in a thread: other threads run meanwhile. A `bytearray` is emptied."""
-    brackets = _count_brackets(raw)
+def decode_body(raw: bytes | bytearray, encoding: str) -> str:
+    """Decode a body; raises ApiError (400)."""
     try:
-        text = raw.decode(json.detect_encoding(raw), "surrogatepass")
+        return raw.decode(encoding, "surrogatepass")
     except UnicodeDecodeError as error:
         raise bad_request(f"The body is not valid JSON: {error}.") from None
-    if isinstance(raw, bytearray):
-        raw.clear()
-    return _parse(text, brackets, PatientDecoder)
 
 
-def _count_brackets(raw: bytes | bytearray) -> int:
-    return raw.count(b"{") + raw.count(b"[")
+def parse_text(text: str, decoder: type[json.JSONDecoder] | None = None) -> dict[str, Any]:
+    """Parse the text of a body as `parse_body` does."""
+    body = load_object(text, decoder)
+    # Most bodies have too few brackets to be deep, which is cheap to check.
+    if text.count("{") + text.count("[") > DEEPEST and _is_deep(body):
+        raise bad_request(f"The body is nested more than {DEEPEST} levels deep.")
+    return body
 
 
-def _parse(raw: str | bytes | bytearray, brackets: int, decoder: type[json.JSONDecoder] | None) -> dict[str, Any]:
+def load_object(text: str, decoder: type[json.JSONDecoder] | None, **options: Any) -> dict[str, Any]:
+    """Parse an object of any depth with a decoder that takes the options; raises ApiError (400)."""
     try:
-        body = json.loads(raw, cls=decoder, parse_constant=_refuse_constant, parse_float=_parse_finite)
+        body = json.loads(text, cls=decoder, parse_constant=_refuse_constant, parse_float=_parse_finite, **options)
     except (ValueError, RecursionError) as error:
         raise bad_request(f"The body is not valid JSON: {error}.") from None
     if not isinstance(body, dict):
         raise bad_request("The body must be a JSON object.")
-    # Most bodies have too few brackets to be deep, which is cheap to check.
-    if brackets > DEEPEST and _is_deep(body):
-        raise bad_request(f"The body is nested more than {DEEPEST} levels deep.")
     return body
 
 

@@ -1,57 +1,51 @@
-"""Parsing large JSON in a thread: bit by bit, so that the event loop gets its turn in between."""
+"""Large bodies, read in a thread: at first an outline, which is enough to refuse a prompt that cannot fit."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from json import decoder, scanner
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-FIRST_PIECE = 1 << 12
-"""Characters of a string that are read at once, at first."""
+from attrs import define
 
-LARGEST_PIECE = 1 << 20
-"""Characters of a string that are read at once: a few milliseconds, in which nothing else runs."""
+from astuner.gateway.dialects.fields import decode_body, load_object, parse_text
+from astuner.gateway.dialects.outlines import Measures, OutlineDecoder
+from astuner.http_server import PatientDecoder
 
-LONGEST_ESCAPE = 12
-"""Characters of a character beyond the basic plane, written as two escapes."""
+if TYPE_CHECKING:
+    from astuner.rendering.prompt_bound import CountBytes
 
 
-_scan: Callable[[str, int, bool], tuple[str, int]] = getattr(decoder, "scanstring")  # noqa: B009 - the stubs lack both
-_make_scanner: Callable[[json.JSONDecoder], Any] = getattr(scanner, "py_make_scanner")  # noqa: B009
+@define(eq=False)
+class LargeBody:
+    """A body of many bytes, held once."""
 
+    _bytes: str
+    """Each as a character: those of other scripts would take up to four times as much memory, decoded."""
+    _encoding: str
 
-class PatientDecoder(json.JSONDecoder):
-    r"""Reads what `json.JSONDecoder` reads; that one holds Python's lock from the first byte to the last."""
+    @classmethod
+    def take(cls, raw: bytes | bytearray) -> LargeBody:
+        """Make one; a `bytearray` is emptied."""
+        body = cls(raw.decode("latin-1"), json.detect_encoding(raw))
+        if isinstance(raw, bytearray):
+            raw.clear()
+        return body
 
-    def __init__(self, **options: Any) -> None:
-        """Take the options of `json.JSONDecoder`."""
-        super().__init__(**options)
-        self.parse_string = scan_string
-        self.scan_once = _make_scanner(self)
+    def outline(self, count_bytes: CountBytes, most_items: int) -> tuple[dict[str, Any], Measures] | None:
+        """Return the body with marks for long strings and with `most_items` of each list; None if it is not in UTF-8.
 
+        Raises ApiError (400) for a body that is not valid, with places in bytes.
+        """
+        if self._encoding != "utf-8":
+            return None
+        measures = Measures(count_bytes)
+        return load_object(self._bytes, OutlineDecoder, measures=measures, most_items=most_items), measures
 
-def scan_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]:
-    """Return the string that begins behind a quote, and where the text goes on, as `json.decoder.scanstring` does."""
-    quote = text.find('"', begin, begin + FIRST_PIECE)
-    if quote > begin and text[quote - 1] != "\\":
-        return _scan(text, begin, strict)
-    pieces: list[str] = []
-    start, size = begin, FIRST_PIECE
-    while len(text) - start > size:
-        for end in range(start + size, start + size + LONGEST_ESCAPE):
-            try:
-                piece, length = _scan(text[start:end] + '"', 0, strict)
-            except json.JSONDecodeError:
-                # The cut is inside an escape; if it is not, the error is raised below, with its place.
-                continue
-            if length <= end - start:
-                return "".join([*pieces, piece]), start + length
-            if not "\ud800" <= piece[-1] < "\udc00":
-                pieces.append(piece)
-                start, size = end, min(2 * size, LARGEST_PIECE)
-                break
-        else:
-            break
-    piece, end = _scan(text, start, strict)
-    return "".join([*pieces, piece]), end
+    def parse(self) -> dict[str, Any]:
+        """Return the body, of which nothing is held any longer; raises ApiError (400) as `parse_body` does."""
+        text, self._bytes = self._bytes, ""
+        if self._encoding != "utf-8" or not text.isascii():
+            raw, text = text.encode("latin-1"), ""
+            text = decode_body(raw, self._encoding)
+            del raw
+        return parse_text(text, PatientDecoder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from astuner.gateway.recording.length_limits import Lengths
     from astuner.gateway.recording.request import ChatRequest
     from astuner.rendering import TemplateRenderer
+    from astuner.rendering.prompt_bound import CountBytes, PromptBound
     from astuner.rendering.text_encoders import Encode
 
 
@@ -37,11 +37,25 @@ class PromptPlacer:
         """Return the place of each prompt; raises ApiError, or LongText if `place_long` is to be called in a thread."""
         return self._place(request, agent, self._renderer.encode_short)
 
+    @property
+    def bound(self) -> PromptBound | None:
+        """The bound on a prompt's tokens from below, where the tokenizer has one."""
+        return self._renderer.prompt_bound
+
+    def refuse_overlong(self, request: ChatRequest, count_bytes: CountBytes) -> None:
+        """Raise ApiError if a request, or its outline, shows that a prompt does not fit; `count_bytes` counts those of a text."""
+        bound, limit = self._renderer.prompt_bound, self._lengths.context
+        if bound is None:
+            return
+        lengths = [bound.count_at_least(request.messages, request.tools, count_bytes)]
+        lengths += [len(p) if isinstance(p, tuple) else bound.text.count_tokens(count_bytes(p)) for p in request.prompts]
+        if max(lengths) > limit:
+            raise context_full(max(lengths), limit, exact=False)
+
     def place_long(self, request: ChatRequest, agent: str) -> list[Placement]:
         """Return the place of each prompt; raises ApiError, as early as it is certain that a prompt does not fit."""
         limit = self._lengths.context
         try:
-            self._refuse_overlong(request, limit)
             return self._place(request, agent, partial(self._renderer.encode_within, limit=limit))
         except TooManyTokens as error:
             raise context_full(error.at_least, limit, exact=False) from None
@@ -50,14 +64,3 @@ class PromptPlacer:
         if request.prompts:
             return [self.raw.place(prompt, agent, encode) for prompt in request.prompts]
         return [self.tree.place(request, agent, encode)]
-
-    def _refuse_overlong(self, request: ChatRequest, limit: int) -> None:
-        """Raise TooManyTokens if one part of a prompt alone is too long."""
-        parts: list[str | Sequence[int]] = [*request.prompts]
-        # Rendering refuses a conversation if one of these is missing; of an answer it may drop the reasoning.
-        parts += [message["content"] for message in request.messages if message["role"] != "assistant"]
-        for part in parts:
-            if len(part) > limit:
-                at_least = self._renderer.count_at_least(part.strip()) if isinstance(part, str) else len(part)
-                if at_least > limit:
-                    raise TooManyTokens(at_least)

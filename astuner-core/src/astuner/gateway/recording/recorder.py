@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from astuner.gateway.tuner import GatewayTuner
     from astuner.protocols import Engine
     from astuner.rendering import TemplateRenderer
+    from astuner.rendering.prompt_bound import CountBytes
     from astuner.rendering.reply_parser import ReplyParser
 
 
@@ -124,6 +125,27 @@ class EpisodeRecorder:
         except ApiError as error:
             self.failures.note_error(caller.agent, error, self._begun)
             raise
+
+    async def refuse_overlong(self, outlined: ChatRequest, count_bytes: CountBytes, caller: Caller) -> None:
+        """Raise ApiError if the outline of an admitted request shows that it cannot be served."""
+        self._check_open()
+        try:
+            await self.order.run(partial(self._placer.refuse_overlong, self._prepare(outlined, caller), count_bytes))
+        except ApiError as error:
+            self.failures.note_error(caller.agent, error, self._begun)
+            raise
+
+    async def refuse_uncountable(self, outlined: ChatRequest, count_bytes: CountBytes) -> None:
+        """Raise ApiError if the outline of an admitted request shows that `count` would."""
+        await self.order.run(partial(self._placer.refuse_overlong, self._remove_tools(outlined), count_bytes))
+
+    def find_outline_bound(self) -> tuple[CountBytes, int] | None:
+        """Return what counts the bytes of texts, and the most items of a list that matter; None if no outline tells what fits.
+
+        The first time takes long.
+        """
+        bound = None if self._speaks_chat or self._prompts is None else self._prompts.bound
+        return None if bound is None else (bound.text.count_bytes, self._lengths.context + 1)
 
     @property
     def _placer(self) -> PromptPlacer:

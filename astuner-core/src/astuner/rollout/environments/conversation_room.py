@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from astuner.rendering.errors import ApiError
+from astuner.rendering.template_renderer import LONGEST_CACHED
+from astuner.rendering.text_encoders import TooManyTokens
+from astuner.rollout.environment_text import clip_environment_message
 from astuner.schema import Message
 
 if TYPE_CHECKING:
@@ -19,33 +26,55 @@ TOKENS_PER_MESSAGE = 4
 
 
 class TokenCounter:
-    """Counts as the model's template renders; estimates without a tokenizer, or for messages that the template refuses."""
+    """Counts as the model's template renders; estimates without a tokenizer, or for messages that the template refuses.
 
-    def __init__(self, renderer: TemplateRenderer | None) -> None:
-        """None for chat engines, which have no token ids."""
-        self._renderer = renderer
+    Long texts are counted in a thread, and not to their end once they have more than `enough` tokens.
+    """
+
+    def __init__(self, renderer: TemplateRenderer | None, enough: int) -> None:
+        """No renderer for chat engines, which have no token ids."""
+        self._renderer, self.enough = renderer, enough
         self.exact = renderer is not None
         """Whether limits can be relied on."""
 
-    def count_text(self, text: str) -> int:
-        """Return the tokens of a text."""
-        return _estimate_tokens(text) if self._renderer is None else len(self._renderer.encode(text))
-
-    def count_messages(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+    async def count_messages(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
         """Return the tokens of a conversation with the header of the next answer, and of the tools if any."""
-        from astuner.gateway.recording.messages import normalise
-        from astuner.rendering.errors import ApiError
+        if _is_long([*messages, *tools]):
+            return await asyncio.to_thread(self._count_long, messages, tools)
+        return self._count_conversation(messages, tools)
 
+    async def clip(self, message: Message, max_tokens: int) -> Message:
+        """Return a message of an environment, cut to this many tokens if it is longer."""
+        clip = partial(clip_environment_message, message, max_tokens, partial(self._count_text, enough=max_tokens))
+        return await asyncio.to_thread(clip) if _is_long(message) else clip()
+
+    def _count_text(self, text: str, enough: int) -> int:
+        if self._renderer is None:
+            return _estimate_tokens(text)
+        if len(text) <= LONGEST_CACHED:
+            return len(self._renderer.encode(text))
+        try:
+            return len(self._renderer.encode_within(text, enough))
+        except TooManyTokens as error:
+            return error.at_least
+
+    def _count_long(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> int:
+        """Count, but return a lower bound before anything is rendered if the conversation is certainly too long."""
+        bound = None if self._renderer is None else self._renderer.prompt_bound
+        if bound is not None:
+            with suppress(ApiError):
+                at_least = bound.count_at_least(_normalise(messages), tools, bound.text.count_bytes)
+                if at_least > self.enough:
+                    return at_least
+        return self._count_conversation(messages, tools)
+
+    def _count_conversation(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> int:
         if self._renderer is not None:
-            try:
-                rendered = self._renderer.render(
-                    normalise([dict(message) for message in messages]), tools, generate=True, kwargs={}
-                )
-                return len(self._renderer.encode(rendered))
-            except ApiError:
-                # Templates refuse what is not a conversation, such as a single answer, but a policy may still need its size.
-                pass
-        return sum(TOKENS_PER_MESSAGE + self.count_text(_join_text(message)) for message in messages)
+            # Templates refuse what is not a conversation, such as a single answer, but a policy may still need its size.
+            with suppress(ApiError):
+                text = self._renderer.render(_normalise(messages), tools, generate=True, kwargs={})
+                return self._count_text(text, self.enough)
+        return sum(TOKENS_PER_MESSAGE + self._count_text(_join_text(message), self.enough) for message in messages)
 
 
 @frozen(kw_only=True)
@@ -75,6 +104,28 @@ class ContextLimits:
 def _estimate_tokens(text: str) -> int:
     ascii_characters = sum(character < "\x80" for character in text)
     return -(-ascii_characters // CHARACTERS_PER_TOKEN) + len(text) - ascii_characters
+
+
+def _normalise(messages: Sequence[Message]) -> tuple[Message, ...]:
+    from astuner.gateway.recording.messages import normalise
+
+    return normalise([dict(message) for message in messages])
+
+
+def _is_long(value: Any) -> bool:
+    """Whether the texts of a value, as JSON has it, are together too long for the event loop."""
+    return _count_characters(value) > LONGEST_CACHED
+
+
+def _count_characters(value: Any) -> int:
+    """Return the characters of all texts in a value as JSON has it."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return 0
+    return sum(map(_count_characters, value))
 
 
 def _join_text(message: Message) -> str:

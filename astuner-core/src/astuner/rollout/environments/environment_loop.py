@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from astuner.protocols import ContextPolicy, ContextRoom, Tuner, Workflow
-from astuner.rollout.environment_text import clip_environment_message
 from astuner.rollout.environments.actions import extract_action
 from astuner.rollout.environments.conversation_room import ContextLimits, TokenCounter
 from astuner.rollout.environments.guarded_environment import GuardedEnvironment
@@ -62,7 +61,7 @@ class EnvironmentLoop(Workflow):
             action = extract_action(reply if self._policy is None else self._policy.action(reply), options.preference)
             record.actions_not_found += not action.found
             step = await environment.step(action.message)
-            record.add(reply, step, [self._clip(message, record) for message in step.messages])
+            record.add(reply, step, [await self._clip(message, record) for message in step.messages])
             if step.done:
                 ended = "done"
                 break
@@ -92,18 +91,21 @@ class EnvironmentLoop(Workflow):
             ask_model=lambda asked, max_tokens: _ask_text(client, asked, max_tokens),
         )
         view = await self._policy.view(tuple(messages), room)
-        taken = self._count_tokens(view)
+        taken = await self._count_tokens(view)
         if shortest is None and self._counter.exact and taken > limits.max_prompt_length:
             most = limits.max_prompt_length
-            raise FirstMessagesTooLong(f"the first messages take {taken} tokens, more than data.max_prompt_length = {most}")
+            at_least = "at least " if taken > self._counter.enough else ""
+            raise FirstMessagesTooLong(
+                f"the first messages take {at_least}{taken} tokens, more than data.max_prompt_length = {most}"
+            )
         self._shortest = taken if shortest is None else min(shortest, taken)
         return view
 
-    def _count_tokens(self, messages: Sequence[Message]) -> int:
-        return self._counter.count_messages(messages, self._environment.tools)
+    async def _count_tokens(self, messages: Sequence[Message]) -> int:
+        return await self._counter.count_messages(messages, self._environment.tools)
 
-    def _clip(self, message: Message, record: EpisodeRecord) -> Message:
-        clipped = clip_environment_message(message, self._options.max_env_len, self._counter.count_text)
+    async def _clip(self, message: Message, record: EpisodeRecord) -> Message:
+        clipped = await self._counter.clip(message, self._options.max_env_len)
         record.messages_clipped += clipped is not message
         return clipped
 

@@ -21,7 +21,6 @@ class LoopFactory:
     ) -> None:
         """`renderer` is None for an engine that speaks chat; `gives_reward` when no judge is configured."""
         self._config, self._gives_reward = run_info.config, gives_reward
-        self._counter = TokenCounter(renderer)
         rollout, data = run_info.config.rollout, run_info.config.data
         self._limits = ContextLimits(
             max_model_len=min(rollout.max_model_len, engine_max_model_len or rollout.max_model_len),
@@ -29,6 +28,7 @@ class LoopFactory:
             max_response_length=data.max_response_length,
             max_answer=rollout.max_response_length_in_one_turn,
         )
+        self._counter = TokenCounter(renderer, self._limits.max_model_len)
 
     def make(self, living: LivingEnvironment, tracker: Tracker) -> Workflow:
         """Return the workflow of one episode; a tracker that is a `ContextPolicy` manages its conversation."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from astuner.http_server import LARGE_BODY, load_json
 from astuner_envs.server.faults import OddBody, TooLarge
 from astuner_envs.server.surrogates import has_half_pair
 
@@ -48,8 +49,13 @@ async def read_body(request: Request) -> Body:
         text += part
         if len(text) > MOST_BYTES:
             raise TooLarge(f"a request has at most {MOST_BYTES >> 20} MiB")
+    # In a thread, a large one holds up no other instance.
+    return await asyncio.to_thread(_parse, text) if len(text) > LARGE_BODY else _parse(text)
+
+
+def _parse(text: bytearray) -> Body:
     try:
-        given = json.loads(text or b"{}")
+        given = load_json(text or b"{}")
     except (ValueError, RecursionError) as error:
         raise OddBody(f"the body is not valid JSON: {error}") from None
     if not isinstance(given, dict):

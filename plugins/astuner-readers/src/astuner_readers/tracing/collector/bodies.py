@@ -10,6 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.errors import PluginError
+from astuner.http_server import load_json
 from astuner_readers.tracing.otlp import to_hex_id
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -74,7 +75,7 @@ def parse_document(body: bytes, content_type: str) -> Mapping[str, Any]:
     if content_type != JSON:
         raise BadRequest(415, f"content type '{content_type}' is not understood: {PROTOBUF} or {JSON}")
     try:
-        value = json.loads(body)
+        value = load_json(body)
     except (ValueError, RecursionError) as error:
         raise BadRequest(400, f"the body is not valid JSON: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("resourceSpans", []), list):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from astuner.http_server import load_json
 from astuner_readers.tracing.annotations import ANNOTATOR, CONVERSATION, CORRECTION, EVALUATION, USER, to_number
 from astuner_readers.tracing.collector.bodies import BadRequest
 from astuner_readers.tracing.otlp import to_hex_id
@@ -20,7 +20,7 @@ _THUMBS = {"up": (1.0, "thumbs_up"), "down": (0.0, "thumbs_down")}
 def build_feedback_document(body: bytes) -> Mapping[str, Any]:
     """Return the log record of a body such as `{"trace_id": …, "thumbs": "up"}`. Raises `BadRequest` saying what is wrong."""
     try:
-        value = json.loads(body)
+        value = load_json(body)
     except (ValueError, RecursionError) as error:
         raise BadRequest(400, f"the body is not valid JSON: {error}") from error
     if not isinstance(value, dict):
