@@ -94,6 +94,8 @@ class StopSwitch:
         """Request nothing yet."""
         self._requested = False
         self._control: RunControl | None = None
+        self.keep_handlers: Callable[[], object] = lambda: None
+        """Not called: users' code is not in the thread of the handlers."""
 
     def connect(self, control: RunControl) -> None:
         """Pass requests on to the control of a run, an earlier one too."""
