@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 LARGE_BODY = 1 << 18
 """Larger bodies, in bytes, are read in a thread."""
 
+CANCELS = "astuner.cancels"
+"""The extension of a server, in the scope, that cancels the application when the client leaves, and sends it no message."""
 
 FindRecorder = Callable[[str], "EpisodeRecorder | None"]
 """Returns the open episode with a secret."""
@@ -158,7 +160,9 @@ class Generation:
             _log(error)
             await self._refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
         else:
-            await self._serve(turn, request, receive, send)
+            # A task to wait for a message costs as much as reading a short request.
+            watch = None if CANCELS in scope.get("extensions", ()) else asyncio.create_task(_watch(receive, turn))
+            await self._serve(turn, request, watch, send)
 
     async def _begin(self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller) -> tuple[ChatRequest, Turn]:
         await self.turnstile.acquire()
@@ -177,8 +181,7 @@ class Generation:
         request = await recorder.order.run(lambda: self.dialect.read(parse_large_body(body), normalise))
         return request, await recorder.begin_long(request, caller)
 
-    async def _serve(self, turn: Turn, request: ChatRequest, receive: Receive, send: Send) -> None:
-        watch = asyncio.create_task(_watch(receive, turn))
+    async def _serve(self, turn: Turn, request: ChatRequest, watch: asyncio.Task[None] | None, send: Send) -> None:
         writer = self.dialect.make_writer(request, turn.id, self.model_name)
         try:
             if request.stream:
@@ -190,7 +193,8 @@ class Generation:
         except ConnectionAbortedError:
             log.debug("a client left before its answer")
         finally:
-            watch.cancel()
+            if watch is not None:
+                watch.cancel()
             await turn.cancel()
 
     async def _refuse(self, send: Send, error: ApiError) -> None:
