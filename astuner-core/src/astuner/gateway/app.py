@@ -160,7 +160,7 @@ class Generation:
             _log(error)
             await self._refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
         else:
-            # A task to wait for a message costs as much as reading a short request.
+            # Without messages there is nothing to wait for.
             watch = None if CANCELS in scope.get("extensions", ()) else asyncio.create_task(_watch(receive, turn))
             await self._serve(turn, request, watch, send)
 
