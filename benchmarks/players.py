@@ -3,7 +3,8 @@
     python benchmarks/players.py [--players 1 2] [--concurrent 512 --episodes 1024 --turns 4] [--proxied]
 
 plays the same episodes with each number of players. `CPU ms a call` is that of all processes together. The capacity is what the
-busiest process allows, calls per second of its CPU time: the calls per second of a machine with a core for each process. With
+busiest process allows, calls per second of its CPU time: the calls per second of a machine with a core for each process. The
+first row is the OpenAI SDK alone over canned answers, in the same run, since CPU time depends on what else the machine does. With
 `--proxied` the requests go through the driver, as for an engine that lives there.
 
     python benchmarks/players.py --ray 3 --episodes 5000
@@ -30,6 +31,7 @@ from typing import Any
 import psutil
 import yaml
 from attrs import evolve
+from players_bare import measure_bare_cpu_ms
 from words import help_tokenizer
 
 from astuner.planning.plan import plan_run
@@ -122,14 +124,17 @@ def compare_players(given: argparse.Namespace, directory: Path) -> None:
     """Print a row for each number of players."""
     calls = given.episodes * given.turns
     heads = f"{'players':<9}{'wall s':>8}{'calls/s':>9}{'driver CPU s':>14}{'CPU of players s':>18}"
-    print(f"{heads}{'CPU ms a call':>15}{'capacity':>10}")
+    print(f"{heads}{'CPU ms a call':>15}{'of the SDK':>12}{'capacity':>10}")
+    counts = {"episodes": given.episodes, "concurrent": given.concurrent, "turns": given.turns, "turn_s": given.turn_s}
+    bare_ms = asyncio.run(measure_bare_cpu_ms(help_tokenizer(), **counts))
+    print(f"{'SDK alone':<58}{bare_ms:>15.2f}{1:>12.2f}{1000 / bare_ms:>10.0f}", flush=True)
     for players in given.players:
         _, row = asyncio.run(play(write_project(directory, given, players), given))
         all_s = [row["driver_cpu_s"], *row["player_cpu_s"]]
         shown = "/".join(f"{one:.1f}" for one in row["player_cpu_s"]) or "-"
         print(
             f"{players:<9}{row['wall_s']:>8.1f}{calls / row['wall_s']:>9.0f}{row['driver_cpu_s']:>14.1f}{shown:>18}"
-            f"{1000 * sum(all_s) / calls:>15.2f}{calls / max(all_s):>10.0f}",
+            f"{1000 * sum(all_s) / calls:>15.2f}{1000 * sum(all_s) / calls / bare_ms:>12.2f}{calls / max(all_s):>10.0f}",
             flush=True,
         )
 

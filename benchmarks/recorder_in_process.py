@@ -17,7 +17,8 @@ from traffic import TOOLS, first_messages, results
 from words import help_tokenizer
 
 from astuner.gateway import Gateway
-from astuner.gateway.transport import client_library, make_client
+from astuner.gateway.client_library import client_library
+from astuner.gateway.transport import make_client
 from astuner.rendering import TemplateRenderer
 
 CONVERSATIONS, TURNS, WARM_UP = 20, 10, 2

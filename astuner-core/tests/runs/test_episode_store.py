@@ -35,6 +35,15 @@ def test_every_float32_survives_bit_for_bit(values):
     assert back.calls[0].logprobs.tobytes() == array.tobytes()
 
 
+@given(st.lists(st.floats(-1e4, 0, width=32), max_size=20))
+def test_log_probabilities_are_stored_with_nine_significant_digits(values):
+    call = evolve(
+        episode().calls[0], logprobs=np.array(values, dtype=np.float32), output_ids=np.zeros(len(values), dtype=np.int32)
+    )
+    stored = dump_episode(evolve(episode(), calls=(call,)))["calls"][0]["logprobs"]
+    assert list(map(repr, stored)) == [repr(float(f"{value:.9g}")) for value in values]
+
+
 def test_only_episodes_after_the_checkpoint_are_recalled(tmp_path):
     store = EpisodeFiles(tmp_path)
     for step in (1, 2, 3):

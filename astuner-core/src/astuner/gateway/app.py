@@ -38,6 +38,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
+CANCELS = "astuner.cancels"
+"""The extension of a server, in the scope, that cancels the application when the client leaves, and sends it no message."""
+
 FindRecorder = Callable[[str], "EpisodeRecorder | None"]
 """Returns the open episode with a secret."""
 
@@ -158,7 +161,9 @@ class Generation:
             _log(error)
             await self._refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
         else:
-            await self._serve(turn, request, receive, send)
+            # Without messages there is nothing to wait for.
+            watch = None if CANCELS in scope.get("extensions", ()) else asyncio.create_task(_watch(receive, turn))
+            await self._serve(turn, request, watch, send)
 
     async def _begin(self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller) -> tuple[ChatRequest, Turn]:
         await self.turnstile.acquire()
@@ -182,8 +187,7 @@ class Generation:
         )
         return request, await recorder.begin_long(request, caller)
 
-    async def _serve(self, turn: Turn, request: ChatRequest, receive: Receive, send: Send) -> None:
-        watch = asyncio.create_task(_watch(receive, turn))
+    async def _serve(self, turn: Turn, request: ChatRequest, watch: asyncio.Task[None] | None, send: Send) -> None:
         writer = self.dialect.make_writer(request, turn.id, self.model_name)
         try:
             if request.stream:
@@ -195,7 +199,8 @@ class Generation:
         except ConnectionAbortedError:
             log.debug("a client left before its answer")
         finally:
-            watch.cancel()
+            if watch is not None:
+                watch.cancel()
             await turn.cancel()
 
     async def _refuse(self, send: Send, error: ApiError) -> None:

@@ -14,8 +14,9 @@ from attrs import define, field
 from astuner.errors import AstunerError
 from astuner.gateway.api_keys import new_secret
 from astuner.gateway.app import App, make_app
+from astuner.gateway.client_library import client_library
 from astuner.gateway.recording.recorder import EpisodeRecorder
-from astuner.gateway.transport import client_library, make_client
+from astuner.gateway.transport import make_client
 from astuner.gateway.tuner import GatewayTuner
 from astuner.http_server import ServerLimits, guard_hosts, listen, make_server
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import AsyncGenerator, AsyncIterator, MutableMapping
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from astuner.gateway.app import CANCELS
 
 if TYPE_CHECKING:
     from astuner.gateway.app import App
-
-
-def client_library(sdk: str) -> ModuleType:
-    """Return the module that an installed SDK makes its requests with: `httpx`, or `httpx2` since openai 3 and anthropic 2."""
-    roots = [base.__module__.partition(".")[0] for base in importlib.import_module(sdk).DefaultAsyncHttpxClient.__mro__]
-    return importlib.import_module(next(root for root in roots if root in ("httpx", "httpx2")))
 
 
 def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
@@ -100,6 +94,10 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
     class SharedClient(http.AsyncClient):  # type: ignore[misc] # as above
         """Stays open when one of its users closes it."""
 
+        def build_request(self, method: str, url: Any, *, timeout: Any = None, **parts: Any) -> Any:
+            # It has no address, headers, cookies or parameters that a request would be merged with.
+            return http.Request(method, url, extensions={"timeout": http.Timeout(timeout).as_dict()}, **parts)
+
         async def aclose(self) -> None:
             return None
 
@@ -142,7 +140,7 @@ class _Exchange:
 
     async def _receive(self) -> MutableMapping[str, Any]:
         if self._given:
-            # A client that leaves cancels the task; no other message will ever come.
+            # No other message will ever come.
             await asyncio.Event().wait()
         self._given = True
         return {"type": "http.request", "body": self.body, "more_body": False}
@@ -169,4 +167,5 @@ def _scope(request: Any) -> MutableMapping[str, Any]:
         "server": (request.url.host, request.url.port),
         "client": None,
         "root_path": "",
+        "extensions": {CANCELS: {}},
     }

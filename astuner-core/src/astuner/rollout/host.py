@@ -15,6 +15,7 @@ from astuner.containment.process_exit import refuse_exits
 from astuner.containment.user_code import UserCode
 from astuner.protocols import Engine, EpisodeStore, Judge, RunInfo
 from astuner.protocols.optional import ReportsProgress, Say, find_offer
+from astuner.rollout.garbage_collector import relax_collector
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import RolloutRunner
 from astuner.rollout.secret_free_store import SecretFreeStore
@@ -86,6 +87,7 @@ async def open_rollouts(
         )
         runner.start()
         stack.callback(runner.close)
+        stack.enter_context(relax_collector())
         yield runner
 
 

@@ -180,5 +180,17 @@ def _load_sample(data: Mapping[str, Any]) -> Sample:
     return Sample(**{**data, "ids": ids, "mask": mask, "logprobs": logprobs, "calls": tuple(data["calls"])})
 
 
+_POWERS = 10.0 ** np.arange(23)
+"""All powers of ten that are exact in float64."""
+
+
 def _dump_floats(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.9g}") for value in values.tolist()]
+    """Return float32 values rounded to nine significant digits."""
+    exact = values.astype(np.float64)
+    sizes = np.abs(exact)
+    if not ((sizes == 0) | ((sizes > 1e-12) & (sizes < 1e8))).all():
+        return [float(f"{value:.9g}") for value in exact.tolist()]
+    # The nine digits and the power of ten are exact, so their quotient is the float64 that Python reads for the same digits.
+    powers = _POWERS[8 - np.floor(np.log10(np.where(sizes > 0, sizes, 1.0))).astype(np.intp)]
+    rounded: list[float] = (np.rint(exact * powers) / powers).tolist()
+    return rounded
