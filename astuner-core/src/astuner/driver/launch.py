@@ -30,6 +30,7 @@ from astuner.driver.reporting import Loggers, NamedLogger
 from astuner.driver.resume_command import format_resume_command
 from astuner.driver.resume_preparation import prepare_resume
 from astuner.driver.run_story import tell_story
+from astuner.driver.run_directories import choose_directory, delete_leftovers, is_throwaway
 from astuner.driver.sources import collect_code, collect_sources
 from astuner.driver.start_step import StartStep, choose_start
 from astuner.errors import AstunerError, Interrupted
@@ -37,10 +38,10 @@ from astuner.planning.plan import Plan, plan_run
 from astuner.planning.service_choice import check_names, choose_services
 from astuner.processes.program_record import ProgramRecord
 from astuner.processes.program_registry import register_run
-from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
+from astuner.protocols.optional import ReportsProgress, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
 from astuner.runs.checkpoints import check_intact
-from astuner.runs.directory import RunDirectory, get_throwaway_directory
+from astuner.runs.directory import RunDirectory
 from astuner.runs.episode_store import EpisodeFiles
 from astuner.schema import Event, Group, Notice
 from astuner.transcript.terminal_text import strip_colours
@@ -93,13 +94,13 @@ def start_run(
         plan = plan_run(conf, overrides, backbone)
         check_names(services, plan.run_info(), plan.catalog)
         narrow = plan.check_memory()
-        directory = RunDirectory(_choose_directory(plan))
+        directory = RunDirectory(choose_directory(plan))
         directory.open()
         stack.callback(directory.close)
         record = stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
         resume = resume or resume_from is not None
-        if _is_throwaway(plan) and not resume:
-            _delete_leftovers(directory)
+        if is_throwaway(plan) and not resume:
+            delete_leftovers(directory)
         start = choose_start(directory, plan, resume=resume, resume_from=resume_from)
         if not start.resumed:
             directory.metrics.unlink(missing_ok=True)
@@ -132,7 +133,7 @@ def evaluate_run(
         stack.enter_context(unwind_on_sigterm())
         directory.open()
         stack.callback(directory.close)
-        _delete_leftovers(directory)
+        delete_leftovers(directory)
         record = stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
         if checkpoint is not None:
             check_intact(checkpoint)
@@ -141,24 +142,6 @@ def evaluate_run(
             switch.connect(run.control)
         run.serve(services)
         return run.execute(lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control))
-
-
-def _choose_directory(plan: Plan) -> Path:
-    """Return the run directory; a throwaway run has its own, next to the one that is kept."""
-    path = Path(plan.loaded.config.experiment_dir)
-    return get_throwaway_directory(path, plan.backbone.candidate.name) if _is_throwaway(plan) else path
-
-
-def _is_throwaway(plan: Plan) -> bool:
-    from astuner.plugins.drivers import load
-
-    offer = find_offer(load(plan.backbone.candidate), Throwaway)
-    return offer is not None and offer.throwaway
-
-
-def _delete_leftovers(directory: RunDirectory) -> None:
-    for leftover in (directory.state_file, directory.metrics, *directory.episodes.glob("*.jsonl")):
-        leftover.unlink(missing_ok=True)
 
 
 def _describe_run(plan: Plan) -> dict[str, str]:
