@@ -29,8 +29,8 @@ from astuner.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.driver.reporting import Loggers, NamedLogger
 from astuner.driver.resume_command import format_resume_command
 from astuner.driver.resume_preparation import prepare_resume
-from astuner.driver.run_story import tell_story
 from astuner.driver.run_directories import choose_directory, delete_leftovers, is_throwaway
+from astuner.driver.run_story import tell_story
 from astuner.driver.sources import collect_code, collect_sources
 from astuner.driver.start_step import StartStep, choose_start
 from astuner.errors import AstunerError, Interrupted
