@@ -17,7 +17,7 @@ def load(tmp_path, *keys, context=None, backbone="local"):
 
 def test_time_is_estimated_from_the_steps_that_were_measured(tmp_path):
     rows = [{"step": n, "kind": "train", "time/step_s": 6.0, "signal/episodes": 12} for n in (1, 2)]
-    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     found = estimate_time(tmp_path / "metrics.jsonl", 600)
     assert found == "about 5 min 0 s, at the 0.5 s an episode of 2 steps in this directory"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from astuner.runs.directory import RunDirectory
-from astuner.runs.metric_rows import MetricRow, read_metric_rows
+from astuner.runs.metric_rows import Row, read_metric_rows
 from astuner.transcript.durations import format_seconds
 
 REWARD = "val/reward/mean"
@@ -16,10 +16,10 @@ _LOST = "signal/lost/"
 
 def tell_story(directory: RunDirectory) -> list[str]:
     """Return the lines; those that this run has no numbers for are left out."""
-    rows = read_metric_rows(directory.metrics)
-    train = [row for row in rows if row.kind == "train"]
+    rows = read_metric_rows(directory.metrics).rows
+    train = [row for row in rows if row["kind"] == "train"]
     return [
-        *_describe_validation([row for row in rows if row.kind == "validation" and REWARD in row.values]),
+        *_describe_validation([row for row in rows if row["kind"] == "validation" and isinstance(row.get(REWARD), int | float)]),
         *_describe_training(train),
         *_describe_cost(train, rows),
         *_describe_losses(train),
@@ -36,33 +36,33 @@ def list_next_commands(directory: RunDirectory) -> Iterator[str]:
         yield f"export:   astuner export {run} --out MODEL_DIR   (a Hugging Face model, which inference servers load)"
 
 
-def _describe_validation(rows: Sequence[MetricRow]) -> Iterator[str]:
+def _describe_validation(rows: Sequence[Row]) -> Iterator[str]:
     if not rows:
         return
     first, last = rows[0], rows[-1]
-    best = max(rows, key=lambda row: (row.values[REWARD], -row.step))
+    best = max(rows, key=lambda row: (row[REWARD], -row["step"]))
     if first is last:
-        yield f"validation reward {first.values[REWARD]:.3f} after step {first.step}{_describe_success(first)}"
+        yield f"validation reward {first[REWARD]:.3f} after step {first['step']}{_describe_success(first)}"
         return
     success = "".join(f", success {a} → {b}" for a, b in [(_read_success(first), _read_success(last))] if a and b)
     yield (
-        f"validation reward {first.values[REWARD]:.3f} → {last.values[REWARD]:.3f}{success} "
-        f"(steps {first.step} → {last.step}; best {best.values[REWARD]:.3f} after step {best.step})"
+        f"validation reward {first[REWARD]:.3f} → {last[REWARD]:.3f}{success} "
+        f"(steps {first['step']} → {last['step']}; best {best[REWARD]:.3f} after step {best['step']})"
     )
 
 
-def _describe_training(rows: Sequence[MetricRow]) -> Iterator[str]:
-    rewarded = [row for row in rows if "reward/mean" in row.values]
+def _describe_training(rows: Sequence[Row]) -> Iterator[str]:
+    rewarded = [row for row in rows if isinstance(row.get("reward/mean"), int | float)]
     if len(rewarded) > 1:
         first, last = rewarded[0], rewarded[-1]
-        best = max(rewarded, key=lambda row: (row.values["reward/mean"], -row.step))
+        best = max(rewarded, key=lambda row: (row["reward/mean"], -row["step"]))
         yield (
-            f"training reward {first.values['reward/mean']:.3f} → {last.values['reward/mean']:.3f} "
-            f"(steps {first.step} → {last.step}; best {best.values['reward/mean']:.3f} in step {best.step})"
+            f"training reward {first['reward/mean']:.3f} → {last['reward/mean']:.3f} "
+            f"(steps {first['step']} → {last['step']}; best {best['reward/mean']:.3f} in step {best['step']})"
         )
 
 
-def _describe_cost(train: Sequence[MetricRow], rows: Sequence[MetricRow]) -> Iterator[str]:
+def _describe_cost(train: Sequence[Row], rows: Sequence[Row]) -> Iterator[str]:
     if not train:
         return
     seconds = _add_up(rows, "time/step_s")
@@ -75,10 +75,10 @@ def _describe_cost(train: Sequence[MetricRow], rows: Sequence[MetricRow]) -> Ite
     yield ", ".join(parts)
 
 
-def _describe_losses(train: Sequence[MetricRow]) -> Iterator[str]:
+def _describe_losses(train: Sequence[Row]) -> Iterator[str]:
     lost: Counter[str] = Counter()
     for row in train:
-        lost.update({name.removeprefix(_LOST): int(count) for name, count in row.values.items() if name.startswith(_LOST)})
+        lost.update({name.removeprefix(_LOST): int(count) for name, count in row.items() if name.startswith(_LOST)})
     episodes = {reason: count for reason, count in lost.most_common() if not reason.startswith("tokens_") and count}
     tokens = {
         reason.removeprefix("tokens_"): count for reason, count in lost.most_common() if reason.startswith("tokens_") and count
@@ -90,21 +90,21 @@ def _describe_losses(train: Sequence[MetricRow]) -> Iterator[str]:
         yield f"not trained: {sum(tokens.values()):,} sampled tokens ({_join(tokens)})"
 
 
-def _describe_success(row: MetricRow) -> str:
+def _describe_success(row: Row) -> str:
     success = _read_success(row)
     return f", success {success}" if success else ""
 
 
-def _read_success(row: MetricRow) -> str:
-    return f"{row.values['val/success/rate']:.0%}" if "val/success/rate" in row.values else ""
+def _read_success(row: Row) -> str:
+    return f"{row['val/success/rate']:.0%}" if row.get("val/success/rate") is not None else ""
 
 
 def _join(counts: dict[str, int]) -> str:
     return ", ".join(f"{reason} {count:,}" for reason, count in counts.items())
 
 
-def _add_up(rows: Sequence[MetricRow], name: str) -> float:
-    return sum(row.values.get(name, 0.0) for row in rows)
+def _add_up(rows: Sequence[Row], name: str) -> float:
+    return sum(float(row.get(name) or 0.0) for row in rows)
 
 
 def _shorten(path: Path) -> str:

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from attrs import asdict, frozen
 
 from astuner.config.trees import flatten
-from astuner.inspection.metric_rows import read_curve
 from astuner.inspection.run import Run
 from astuner.inspection.summary import REWARD, VALIDATION, Summary, summarise
 from astuner.inspection.task_scores import Measure, choose_measure, choose_split, score_tasks
+from astuner.runs.metric_rows import read_curve
 from astuner.schema import Split
 
 CURVES = (REWARD, VALIDATION)

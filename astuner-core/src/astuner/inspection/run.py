@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from astuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner.inspection.metric_rows import Row
     from astuner.inspection.run_state import RunState
     from astuner.inspection.selection import Selection
     from astuner.inspection.stored_tokenizer import StoredTokenizer
     from astuner.runs.episode_index import EpisodeIndex
+    from astuner.runs.metric_rows import Row
     from astuner.schema import Episode, Split
 
 Report = Callable[[str], object]
@@ -94,7 +94,7 @@ class Run:
 
     def read_rows(self) -> list[Row]:
         """Return the rows of `metrics.jsonl`."""
-        from astuner.inspection.metric_rows import read_metric_rows
+        from astuner.runs.metric_rows import read_metric_rows
 
         found = read_metric_rows(self.directory.metrics)
         if found.damaged:

@@ -6,8 +6,8 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from astuner.inspection.metric_rows import Row, read_curve
 from astuner.inspection.run import Run
+from astuner.runs.metric_rows import Row, read_curve
 
 REWARD = "reward/mean"
 VALIDATION = "val/reward/mean"

@@ -20,11 +20,11 @@ SIZES = ("data.train_batch_size", "rollout.num_repeat", "rollout.max_model_len",
 
 def estimate_time(metrics: Path, episodes: int) -> str | None:
     """Return how long these episodes would take at the rate of the steps that `metrics` has; None if it has none."""
-    rows = [row.values for row in read_metric_rows(metrics) if row.kind == "train"]
-    rows = [values for values in rows if values.get("time/step_s") and values.get("signal/episodes")]
+    rows = [row for row in read_metric_rows(metrics).rows if row["kind"] == "train"]
+    rows = [row for row in rows if row.get("time/step_s") and row.get("signal/episodes")]
     if not rows:
         return None
-    rate = sum(values["time/step_s"] for values in rows) / sum(values["signal/episodes"] for values in rows)
+    rate = sum(row["time/step_s"] for row in rows) / sum(row["signal/episodes"] for row in rows)
     return f"about {format_seconds(rate * episodes)}, at the {rate:.2g} s an episode of {len(rows)} steps in this directory"
 
 

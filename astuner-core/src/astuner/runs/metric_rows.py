@@ -1,39 +1,50 @@
-"""The rows of a run's `metrics.jsonl`, as far as they can be read."""
+"""Reading `metrics.jsonl`, also of a run that is writing it or that was killed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from attrs import frozen
 
+Row = dict[str, Any]
+"""`step`, `kind` (`train` or `validation`) and the metrics by name; None stands for a number that is not finite."""
+
 
 @frozen(kw_only=True)
-class MetricRow:
-    """The metrics of a training step or of a validation."""
+class MetricRows:
+    """The rows of a file, in the order in which they were written."""
 
-    step: int
-    kind: Literal["train", "validation"]
-    values: Mapping[str, float]
-    """Those that are numbers."""
+    rows: Sequence[Row]
+    damaged: Sequence[int]
+    """Lines that are not rows, from 1."""
 
 
-def read_metric_rows(path: Path) -> list[MetricRow]:
-    """Return the rows in the order of the file; a line that is damaged, or cut short by a crash, is left out."""
+def read_metric_rows(path: Path) -> MetricRows:
+    """Read a file that may not exist; a last line without an end is still being written, and is left out."""
+    rows, damaged = [], []
+    content = path.read_bytes() if path.exists() else b""
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
+        row = _parse_row(line)
+        if row is None:
+            damaged.append(number)
+        else:
+            rows.append(row)
+    return MetricRows(rows=rows, damaged=damaged)
+
+
+def read_curve(rows: Iterable[Row], name: str) -> list[tuple[int, float]]:
+    """Return the steps and values of a metric, by step; of several rows of a step the last one with it counts."""
+    found = {row["step"]: row[name] for row in rows if isinstance(row.get(name), int | float)}
+    return sorted(found.items())
+
+
+def _parse_row(line: bytes) -> Row | None:
     try:
-        lines = path.read_bytes().splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(row, dict) or not isinstance(row.get("step"), int) or row.get("kind") not in ("train", "validation"):
-            continue
-        values = {name: float(value) for name, value in row.items() if isinstance(value, int | float) and name != "step"}
-        found.append(MetricRow(step=row["step"], kind=row["kind"], values=values))
-    return found
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    valid = isinstance(row, dict) and isinstance(row.get("step"), int) and isinstance(row.get("kind"), str)
+    return row if valid else None
