@@ -65,8 +65,8 @@ class LocalBackbone:
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""
         from astuner.training.loop import checkpoint_to_resume, train
+        from astuner_local.engine.torch_settings import restore_torch_settings
         from astuner_local.learner import open_learner
-        from astuner_local.torch_settings import restore_torch_settings
 
         with restore_torch_settings():
             checkpoint = checkpoint_to_resume(run, control)
@@ -78,8 +78,8 @@ class LocalBackbone:
     ) -> Generator[Event]:
         """Yield the report of one validation pass."""
         from astuner.training.loop import evaluate
+        from astuner_local.engine.torch_settings import restore_torch_settings
         from astuner_local.learner import open_learner
-        from astuner_local.torch_settings import restore_torch_settings
 
         with restore_torch_settings():
             learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False)

@@ -54,6 +54,12 @@ class TorchSettings:
         """Return those of this moment."""
         return cls([read() for read, _ in _SETTINGS], torch.get_default_device())
 
+    def restore(self) -> None:
+        """Set what differs from them."""
+        for (read, write), value in zip(_SETTINGS, self.values, strict=True):
+            if read() != value:
+                write(value)
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Compute with these settings while the block lasts, and put back what users' code has set after it.
@@ -73,3 +79,18 @@ class TorchSettings:
             if torch.is_inference_mode_enabled():
                 stack.enter_context(torch.inference_mode(mode=False))
             yield
+
+
+@contextmanager
+def restore_torch_settings() -> Iterator[None]:
+    """Restore the settings, the random numbers and the progress bars at the end: a notebook or a sweep continues after a run."""
+    from transformers.utils import logging
+
+    before, random, shows_bars = TorchSettings.read(), torch.get_rng_state(), logging.is_progress_bar_enabled()
+    try:
+        yield
+    finally:
+        before.restore()
+        torch.set_rng_state(random)
+        if shows_bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # transformers ships it without types

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
-from astuner_local.torch_settings import restore_torch_settings
+from astuner_local.engine.torch_settings import restore_torch_settings
 
 
 def read_settings() -> dict[str, Any]:
