@@ -13,12 +13,15 @@ GENERATED = (
     "Edit those, not this page. -->"
 )
 
+MARKS = {"": "", "episodes": "yes", "updates": "if trained"}
+"""Whether all backbones that train weights report a metric of a training step."""
+
 
 def document() -> str:
     """Return the whole page."""
     introduction = (HERE / INTRODUCTION).read_text(encoding="utf-8").strip().replace("](../", "](")
-    rows = [f"| `{metric.name}` | {metric.unit} | {metric.about} |" for metric in list_metric_names()]
-    table = "\n".join(["| metric | unit | meaning |", "|---|---|---|", *rows])
+    rows = [f"| `{one.name}` | {one.unit} | {MARKS[one.shared]} | {one.about} |" for one in list_metric_names()]
+    table = "\n".join(["| metric | unit | all | meaning |", "|---|---|---|---|", *rows])
     return f"{GENERATED}\n\n{introduction}\n\n{table}\n"
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.errors import ConfigError
+from astuner.inspection.metric_names import list_shared_names
 from astuner.testing.episodes import episode, group
 from astuner.training.loop import spread_evenly
-from astuner.training.metric_names import OF_EPISODES
 
 FILE = Path(__file__).with_name("serving_backbone.py")
 TASKS = [{"task_id": name, "main_query": f"{name}?", "answer": "4"} for name in ("2+2", "1+3", "8-4")]
@@ -47,7 +47,7 @@ def test_the_time_of_the_engine_counts_in_the_step_whose_episodes_it_generated(r
 @pytest.mark.parametrize("backbone", ["ServingBackbone", "OverlappingBackbone"])
 def test_a_step_has_the_metrics_of_episodes_that_all_backbones_share(run: Any, backbone: str):
     found = run(tasks=TASKS, backbone=f"{FILE}:{backbone}", settings=trainer()).metrics
-    assert set(OF_EPISODES) - set(found) == set()
+    assert list_shared_names("episodes") - set(found) == set()
 
 
 def test_groups_without_signal_lie_between_those_with_it():

@@ -13,11 +13,11 @@ from attrs import define, evolve, field
 
 from astuner.config.loading import load_config
 from astuner.errors import RunFailed
+from astuner.inspection.metric_names import list_shared_names
 from astuner.judging.estimators import Grpo
 from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes
 from astuner.schema import Episode, Event, Group, Split, StepReport, Task, ValidationReport, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info
-from astuner.training.metric_names import OF_EPISODES, OF_UPDATES
 from astuner.training.signal import TOKEN_SUMS
 from astuner_trinity.driver import Driver
 from astuner_trinity.layout import Layout, record_of
@@ -239,4 +239,5 @@ def test_a_step_has_the_metrics_that_all_backbones_share(trinity: Callable[..., 
         one.trains(step, **{f"actor/{MEASURED}{name}": value for name, value in sums.items()})
     one.ends()
     steps = [event for event in followed(one) if isinstance(event, StepReport)]
-    assert [{*OF_EPISODES, *OF_UPDATES} - set(step.metrics) for step in steps] == [set(), set()]
+    shared = list_shared_names("episodes") | list_shared_names("updates")
+    assert [shared - set(step.metrics) for step in steps] == [set(), set()]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from astuner.inspection.metric_names import list_shared_names
 from astuner.judging.advantages import WeightedSample
 from astuner.schema import Sample
 from astuner.testing.run_infos import run_info
-from astuner.training.metric_names import OF_UPDATES
 from astuner.training.signal import TOKEN_SUMS
 from astuner_verl.learner import VerlLearner
 from astuner_verl.loss import PREFIX
@@ -56,4 +56,4 @@ def test_an_update_has_the_metrics_that_all_backbones_share(native: Callable[...
     nothing: Any = None
     run: Any = {"watch": Watch(), "client": nothing, "renderer": nothing, "estimator": nothing, "total_steps": 1}
     learner = VerlLearner(run=run_info(tmp_path), native=tree, host=Host(), **run)
-    assert set(OF_UPDATES) - set(learner.update([make_row()], 1)) == set()
+    assert list_shared_names("updates") - set(learner.update([make_row()], 1)) == set()

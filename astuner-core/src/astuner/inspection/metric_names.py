@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from attrs import frozen
 
@@ -22,6 +23,8 @@ class MetricName:
     unit: str
     """Empty for a number without one."""
     about: str
+    shared: Literal["", "episodes", "updates"] = ""
+    """What every backbone that trains weights reports it from, of a training step; empty if only some do."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -34,6 +37,11 @@ class MetricName:
 def list_metric_names() -> Sequence[MetricName]:
     """Return every metric that astuner declares, in the order of the document."""
     return tuple(MetricName(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["metric"])
+
+
+def list_shared_names(source: Literal["episodes", "updates"]) -> set[str]:
+    """Return the metrics that every backbone reports of a training step; those of updates if something is trained in it."""
+    return {metric.name for metric in list_metric_names() if metric.shared == source}
 
 
 def find_metric_name(name: str) -> MetricName | None:
