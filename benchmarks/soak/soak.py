@@ -111,7 +111,7 @@ def main() -> None:
             print((home / f"said-{starts - 1}.txt").read_text(errors="replace")[-3000:])
             break
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    steps = [row["step"] for row in rows if "reward/mean" in row]
+    steps = [row["step"] for row in rows if row["kind"] == "train"]
     tracebacks = sum("Traceback" in path.read_text(errors="replace") for path in home.glob("said-*.txt"))
     whole = steps == list(range(1, len(steps) + 1))
     print(f"{len(steps)} steps, each once and in order: {whole}; starts {starts}, exit codes {codes}")

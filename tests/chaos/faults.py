@@ -89,8 +89,15 @@ def fill_disk(run: Path) -> Strike:
 
 
 def delete(name: str) -> Callable[[Path], Strike]:
-    """Delete a directory of the run; "" is the run itself."""
-    return lambda run: lambda process: shutil.rmtree(run / name, ignore_errors=True)
+    """Delete a directory of the run; "" is the run itself. It is gone at once, whatever the run writes meanwhile."""
+
+    def prepare(run: Path) -> Strike:
+        def strike(process: Process) -> None:
+            shutil.rmtree((run / name).rename(run.with_name("deleted")))
+
+        return strike
+
+    return prepare
 
 
 WITHOUT_RIGHTS = (

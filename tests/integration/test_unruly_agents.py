@@ -107,7 +107,7 @@ def test_a_signal_ends_a_run_whose_agent_swallows_its_cancellation(start: Start,
 def test_one_signal_ends_a_run_whose_agent_blocks(start: Start, project: Path, isolation: str) -> None:
     process = start("blocks", f"--set=rollout.isolation={isolation}", "--set=debug.debug_max_parallel=4")
     if isolation == "async":
-        wait_for(project, process, "blocked all episodes")
+        wait_for(project, process, "held up all other episodes")
     else:
         wait_for_episodes(project, process, 3)
     process.send_signal(signal.SIGTERM)
@@ -153,7 +153,7 @@ def test_further_signals_show_no_traceback(start: Start, project: Path, number: 
 
 def test_one_signal_ends_a_run_whose_agent_blocks_and_catches_everything(start: Start, project: Path) -> None:
     process = start("blocks for ever")
-    wait_for(project, process, "blocked all episodes")
+    wait_for(project, process, "held up all other episodes")
     process.send_signal(signal.SIGTERM)
     assert process.wait(ENDS_S) == 130, read_log(project)
     assert read_status(project) == "interrupted"

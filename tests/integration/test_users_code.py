@@ -316,13 +316,13 @@ def test_other_code_of_the_user_is_answered_too_and_beside_the_workflow(
     kind: str, source: str, says: tuple[str, ...], project: Path, forked: ForkedCli
 ) -> None:
     more, key = OTHERS[kind]
-    write(Code(name="", source=SYNC, files={"world.py": source}), project)
+    write(Code(name="", source="async def Agent(x): ...", files={"world.py": source}), project)
     conf = project / "project.yaml"
     conf.write_text(conf.read_text(encoding="utf-8") + more, encoding="utf-8")
     answered = ask(forked, project, "config", "validate")
     assert answered.code == 2, answered.said
     assert has_line(answered.said, (f"project.yaml:6: {key}: ", *says)), answered.said
-    assert has_line(answered.said, (KEY, "is synchronous")), answered.said
+    assert has_line(answered.said, (KEY, "takes (x)")), answered.said
 
 
 def test_what_the_users_code_prints_is_not_in_the_json_document(project: Path, cli: Cli) -> None:

@@ -89,6 +89,8 @@ def become(call: dict[str, Any], files: list[int]) -> None:
     """Be the process that was asked for, up to the end of its program; the interpreter then ends as always."""
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    # As in a terminal, whatever the shell of the tests does with programs in its background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if call["new_session"]:
         os.setsid()
     for standard, file in enumerate(files):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 
 import pytest
@@ -23,3 +24,22 @@ def test_a_stream_that_was_closed_drops_what_is_written(monkeypatch: pytest.Monk
         sys.stderr.close()
     with sys.stderr as found:
         print("the end", file=found)
+
+
+"""Standard descriptors that users' code has closed."""
+
+from __future__ import annotations
+
+CLOSING = """
+import os, socket
+from astuner.containment.process_streams import open_missing_descriptors
+os.close(0)
+os.close(2)
+open_missing_descriptors()
+print(socket.socket().fileno() > 2, os.fstat(2).st_rdev == os.stat(os.devnull).st_rdev)
+"""
+
+
+def test_closed_descriptors_are_not_given_to_the_next_socket() -> None:
+    done = subprocess.run([sys.executable, "-c", CLOSING], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True\n"

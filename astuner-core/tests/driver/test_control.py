@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,14 @@ import pytest
 from astuner.containment.endings import UserInterrupt
 from astuner.containment.user_code import UserCode, find_running_code
 from astuner.driver.control import RunControl, stop_on_signals
+
+
+@pytest.fixture(autouse=True)
+def _usual_handlers() -> Iterator[None]:
+    """A shell may start a program in its background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def make_control() -> RunControl:

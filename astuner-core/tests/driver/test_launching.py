@@ -200,7 +200,7 @@ def test_an_interrupt_stops_the_run_with_its_state_saved(tmp_path, in_loop):
         astuner.run(conf)
 
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(Interrupted, match="continue with --resume"):
+    with pytest.raises(Interrupted, match=r"stopped after step 0; continue with: astuner run --conf \S+ --resume"):
         asyncio.run(cell()) if in_loop else astuner.run(conf)
     assert astuner.Run(tmp_path / "launcher_record/project.debug").state.status == "interrupted"
     assert signal.getsignal(signal.SIGINT) is before

@@ -73,8 +73,9 @@ def test_a_judge_of_a_third_party_that_raises_is_blamed_for_that_episode(strict:
     right, failed = asyncio.run(judge.judge(group("2", "")))
     assert right == Verdict(1.0)
     assert isinstance(failed, Unjudged)
-    blame = "judge 'strict' from acme-judges 1.2.0 (acme_judges.strict:Strict) raised KeyError: 'answer' (strict.py:4)"
-    assert (failed.reason, failed.detail) == ("judge_error", blame)
+    blame = "judge 'strict' from acme-judges 1.2.0 (acme_judges.strict:Strict) raised KeyError: 'answer'"
+    place = "(acme_judges/strict.py:4 in compute_reward)"
+    assert (failed.reason, failed.detail) == ("judge_error", f"{blame} {place}")
 
 
 def test_core_makes_what_no_extension_claims(strict: Candidate, run_info: RunInfo) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.containment import contained_call
+from astuner.containment import guarded_loop
 from astuner.containment.contained_call import run_contained
 from astuner.containment.guarded_loop import GuardedLoop
 from astuner.containment.user_code import UserCode
@@ -91,7 +91,7 @@ def test_a_plain_execute_that_exits_fails_its_episode(stage, isolation):
 
 
 def test_a_plain_execute_that_hangs_ends_at_its_time_limit_and_is_left_behind(stage, monkeypatch):
-    monkeypatch.setattr(contained_call, "GRACE_S", 0.1)
+    monkeypatch.setattr(guarded_loop, "GRACE_S", 0.1)
     loaded = load("SyncThatHangs")
     made = stage(loaded.make, lambda prompt, request: "4", options={"episode_timeout_s": 1.0}, blocks=True)
     [hung] = made.play(1).episodes

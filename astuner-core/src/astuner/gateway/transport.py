@@ -94,9 +94,12 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
     class SharedClient(http.AsyncClient):  # type: ignore[misc] # as above
         """Stays open when one of its users closes it."""
 
-        def build_request(self, method: str, url: Any, *, timeout: Any = None, **parts: Any) -> Any:
+        def build_request(
+            self, method: str, url: Any, *, timeout: Any = http.USE_CLIENT_DEFAULT, extensions: Any = None, **parts: Any
+        ) -> Any:
             # It has no address, headers, cookies or parameters that a request would be merged with.
-            return http.Request(method, url, extensions={"timeout": http.Timeout(timeout).as_dict()}, **parts)
+            limit = self.timeout if timeout is http.USE_CLIENT_DEFAULT else http.Timeout(timeout)
+            return http.Request(method, url, extensions={"timeout": limit.as_dict(), **(extensions or {})}, **parts)
 
         async def aclose(self) -> None:
             return None

@@ -25,9 +25,10 @@ def name_slow_import(blame: str) -> Iterator[None]:
             print(f"info: still importing {blame}{place}", file=sys.stderr, flush=True)
 
     timer = threading.Timer(SLOW_S, say)
-    timer.daemon = True
+    timer.name, timer.daemon = "astuner-slow-import", True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+        timer.join()

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from astuner.containment.blocking_call import run_blocking
 from astuner.containment.contained_call import Outcome
 from astuner.containment.endings import describe_raised
+from astuner.containment.process_streams import open_missing_descriptors
 from astuner.containment.separate_loop import run_in_separate_loop
 from astuner.containment.tracebacks import NOWHERE, RaisedAt, locate_error
 from astuner.containment.user_code import UserCode, find_running_code
@@ -283,6 +284,7 @@ def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> 
             workflow_task, tuner = pipe.recv()
         except EOFError:
             return
+        open_missing_descriptors()
         code = UserCode("the workflow")
         if loaded.blocks:
             run_blocking(partial(_begin, loaded.make, workflow_task, tuner), code, lambda outcome: pipe.send(_pack(outcome)))
