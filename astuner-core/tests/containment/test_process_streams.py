@@ -26,10 +26,6 @@ def test_a_stream_that_was_closed_drops_what_is_written(monkeypatch: pytest.Monk
         print("the end", file=found)
 
 
-"""Standard descriptors that users' code has closed."""
-
-from __future__ import annotations
-
 CLOSING = """
 import os, socket
 from astuner.containment.process_streams import open_missing_descriptors
