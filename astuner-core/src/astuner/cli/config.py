@@ -28,7 +28,12 @@ config = LazySubcommands(
 )
 
 
-@click.command()
+VALIDATE_EXAMPLE = """\b
+Example:
+  astuner config validate --conf tune.yaml --backbone local"""
+
+
+@click.command(epilog=VALIDATE_EXAMPLE)
 @add_config_options
 @as_json
 def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> int:
@@ -55,7 +60,12 @@ def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json
     return 0
 
 
-@click.command()
+SHOW_EXAMPLE = """\b
+Example:
+  astuner config show --conf tune.yaml --set rollout.num_repeat=16"""
+
+
+@click.command(epilog=SHOW_EXAMPLE)
 @add_config_options
 @as_json
 def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
@@ -72,7 +82,12 @@ def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bo
         click.echo(text, nl=False)
 
 
-@click.command()
+SCHEMA_EXAMPLE = """\b
+Example:
+  astuner config schema --out astuner.schema.json"""
+
+
+@click.command(epilog=SCHEMA_EXAMPLE)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file instead of stdout.")
 def schema(out: Path | None) -> None:
     """Print the JSON Schema of the YAML, with the options of installed plugins, for completion and checks in editors."""

@@ -23,7 +23,13 @@ LONGEST_VALUE = 60
 """Characters; a longer value is cut in the table, but not in the JSON."""
 
 
-@click.command()
+EXAMPLE = """\b
+Examples:
+  astuner config explain --conf tune.yaml --backbone local
+  astuner config explain --conf tune.yaml --memory --gpus 8x80"""
+
+
+@click.command(epilog=EXAMPLE)
 @add_config_options
 @as_json
 @click.option("--all", "everything", is_flag=True, help="Also show keys that hold their default.")

@@ -11,8 +11,12 @@ import click
 from astuner.cli.options import as_json
 from astuner.cli.output import print_json
 
+EXAMPLE = """\b
+Example:
+  astuner doctor --conf tune.yaml"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLE)
 @click.option("--conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Also check what this YAML needs.")
 @as_json
 def doctor(conf: Path | None, in_json: bool) -> int:

@@ -10,8 +10,12 @@ from astuner.cli.options import add_service_options
 from astuner.cli.own_venv import enter_venv_of
 from astuner.driver.launch import evaluate_run
 
+EXAMPLE = """\b
+Example:
+  astuner eval --conf tune.yaml --checkpoint launcher_record/my-experiment/checkpoints/20 --json"""
 
-@click.command(name="eval")
+
+@click.command(name="eval", epilog=EXAMPLE)
 @click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
 @click.option(
     "--checkpoint",

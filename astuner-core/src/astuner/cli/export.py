@@ -9,8 +9,12 @@ import click
 from astuner.cli.own_venv import enter_venv
 from astuner.errors import UsageError
 
+EXAMPLE = """\b
+Example:
+  astuner export launcher_record/my-experiment --checkpoint best --out my-model"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLE)
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--checkpoint", default="last", show_default=True, help="`best`, `last` or a step.")
 @click.option("--merge-lora", is_flag=True, help="Merge LoRA adapters into the weights instead of writing them separately.")

@@ -21,7 +21,12 @@ plugin = LazySubcommands(
 )
 
 
-@click.command("list")
+EXAMPLE = """\b
+Example:
+  astuner plugin list --kind judge"""
+
+
+@click.command("list", epilog=EXAMPLE)
 @click.option("--kind", metavar="KIND", help="Only the components of this kind, such as `judge`.")
 @as_json
 def list_(kind: str | None, in_json: bool) -> None:

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import click
 
+EXAMPLE = """\b
+Examples:
+  astuner plugin new judge acme-strict
+  astuner plugin new reader acme-tickets --name tickets --dir packages"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLE)
 @click.argument("kind")
 @click.argument("dist")
 @click.option("--name", metavar="N", help="What a user writes to choose the component; derived from DIST by default.")

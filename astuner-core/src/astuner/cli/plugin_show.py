@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from astuner.plugins.option_docs import OptionDescription
 
 
-@click.command()
+EXAMPLE = """\b
+Example:
+  astuner plugin show reader dataset_file"""
+
+
+@click.command(epilog=EXAMPLE)
 @click.argument("kind")
 @click.argument("name")
 @as_json

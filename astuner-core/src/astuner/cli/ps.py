@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 GIB, MIB = 2**30, 2**20
 
 
-@click.command()
+EXAMPLE = """\b
+Example:
+  astuner ps --json"""
+
+
+@click.command(epilog=EXAMPLE)
 @as_json
 def ps(in_json: bool) -> None:
     """List the runs, services and servers that astuner started on this machine and that are still running."""

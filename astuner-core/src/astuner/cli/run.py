@@ -15,7 +15,14 @@ from astuner.errors import UsageError
 __all__ = ["RunOutcome", "run", "start_run"]
 
 
-@click.command()
+EXAMPLE = """\b
+Examples:
+  astuner run --conf tune.yaml --backbone local
+  astuner run --conf tune.yaml --set rollout.temperature=0.7 --dry-run
+  astuner run --conf tune.yaml --backbone debug --db all"""
+
+
+@click.command(epilog=EXAMPLE)
 @click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
 @click.option("--backbone", help="The backbone that trains; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")

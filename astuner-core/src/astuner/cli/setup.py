@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
 
 
-@click.command()
+EXAMPLE = """\b
+Examples:
+  astuner setup BACKBONE
+  astuner setup BACKBONE --requirements requirements.txt --dry-run"""
+
+
+@click.command(epilog=EXAMPLE)
 @click.argument("backbone", required=False)
 @click.option("--requirements", multiple=True, type=FILE, help="Further requirements; repeatable.")
 @click.option("--overrides", multiple=True, type=FILE, help="Requirements that replace others, untested; repeatable.")

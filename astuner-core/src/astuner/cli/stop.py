@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 LOOK_S = 0.1
 
 
-@click.command()
+EXAMPLE = """\b
+Examples:
+  astuner stop my-experiment
+  astuner stop --all"""
+
+
+@click.command(epilog=EXAMPLE)
 @click.argument("names", nargs=-1, metavar="[NAME|RUN|ID]...")
 @click.option("--all", "everything", is_flag=True, help="Stop everything that `astuner ps` lists.")
 @click.option(

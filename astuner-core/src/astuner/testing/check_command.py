@@ -17,8 +17,12 @@ from astuner.errors import UsageError
 from astuner.testing.contracts import Outcome
 from astuner.testing.plugin_check import ComponentCheck, DistributionCheck, check_distribution
 
+EXAMPLE = """\b
+Example:
+  astuner plugin check acme-strict"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLE)
 @click.argument("distribution", metavar="DIST")
 @as_json
 def check(distribution: str, in_json: bool) -> int:

@@ -23,7 +23,13 @@ def env() -> None:
     """Serve and list environments."""
 
 
-@env.command()
+SERVE_EXAMPLE = """\b
+Examples:
+  astuner env serve --env frozen_lake --port 8080
+  astuner env serve --env corridor=./corridor.py:Corridor --tasks train=tasks.jsonl"""
+
+
+@env.command(epilog=SERVE_EXAMPLE)
 @click.option(
     "--env",
     "names",
@@ -107,7 +113,12 @@ def serve(names: Sequence[str], values: Sequence[str], files: Sequence[str], **g
     asyncio.run(serve_until_stopped(settings, print_start))
 
 
-@env.command("list")
+LIST_EXAMPLE = """\b
+Example:
+  astuner env list --json"""
+
+
+@env.command("list", epilog=LIST_EXAMPLE)
 @click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def list_(in_json: bool) -> None:
     """List the installed environments, to play in process or to serve."""

@@ -36,7 +36,12 @@ def judge() -> None:
     """Measure a judge on labelled examples, or let it learn from them."""
 
 
-@judge.command("eval")
+EVALUATE_EXAMPLE = """\b
+Example:
+  astuner judge eval --conf judge.yaml --examples labelled.jsonl"""
+
+
+@judge.command("eval", epilog=EVALUATE_EXAMPLE)
 @_add_judge_options
 @click.option(
     "--examples",
@@ -149,7 +154,12 @@ def evaluate(
     return 0 if all(report.judged for report in reports) else 1
 
 
-@judge.command("learn")
+LEARN_EXAMPLE = """\b
+Example:
+  astuner judge learn --conf judge.yaml"""
+
+
+@judge.command("learn", epilog=LEARN_EXAMPLE)
 @_add_judge_options
 @click.option("--again", is_flag=True, help="Learn again, and replace existing rubrics.")
 def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: bool, again: bool) -> None:

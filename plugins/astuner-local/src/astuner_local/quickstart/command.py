@@ -9,8 +9,12 @@ from pathlib import Path
 
 import click
 
+EXAMPLE = """\b
+Example:
+  astuner quickstart my-agent"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLE)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The seed of the tasks, the model and the tuning."

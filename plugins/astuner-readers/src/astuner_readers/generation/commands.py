@@ -33,7 +33,13 @@ def data() -> None:
     """Generate, preview and count tasks."""
 
 
-@data.command()
+GENERATE_EXAMPLE = """\b
+Examples:
+  astuner data generate --conf tune.yaml --dry-run
+  astuner data generate --conf tune.yaml --out tasks"""
+
+
+@data.command(epilog=GENERATE_EXAMPLE)
 @_add_config_options
 @click.option(
     "--split", type=click.Choice(["train", "validation", "all"]), default="all", help="Which tasks to make; all by default."
@@ -68,7 +74,12 @@ def generate(conf: Path, overrides: Sequence[str], in_json: bool, split: str, ou
         _print_json(files)
 
 
-@data.command()
+PREVIEW_EXAMPLE = """\b
+Example:
+  astuner data preview --conf tune.yaml --split validation -n 3"""
+
+
+@data.command(epilog=PREVIEW_EXAMPLE)
 @_add_config_options
 @click.option(
     "--split", type=click.Choice(["train", "validation"]), default="train", help="Which tasks to show; train by default."
@@ -90,7 +101,12 @@ def preview(conf: Path, overrides: Sequence[str], in_json: bool, split: Split, c
         click.echo(f"no {split} tasks", err=True)
 
 
-@data.command()
+STATS_EXAMPLE = """\b
+Example:
+  astuner data stats --conf tune.yaml"""
+
+
+@data.command(epilog=STATS_EXAMPLE)
 @_add_config_options
 def stats(conf: Path, overrides: Sequence[str], in_json: bool) -> None:
     """Count the tasks of any reader.

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import click
 
+EXAMPLE = """\b
+Example:
+  astuner trace collect --out traces.jsonl --port 4318"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLE)
 @click.option(
     "--out",
     required=True,

@@ -7,8 +7,12 @@ from typing import Any
 
 import click
 
+EXAMPLE = """\b
+Example:
+  astuner trace import traces.jsonl --out train.jsonl --validation-out validation.jsonl --validation-fraction 0.1"""
 
-@click.command("import")
+
+@click.command("import", epilog=EXAMPLE)
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The data set to write, as JSON lines."
