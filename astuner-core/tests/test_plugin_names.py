@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import astuner
-from astuner.plugins.requirements import CORE
-from astuner.published import read_published
+from astuner.published import CORE, read_published
 
 SOURCES = Path(astuner.__file__).parent
 GENERATED = "plugins/published.toml"

@@ -9,6 +9,8 @@ from importlib.resources import files
 
 from attrs import field, frozen
 
+CORE = "astuner-core"
+
 
 @frozen(kw_only=True)
 class Published:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from astuner.cli import exit_code_of
+from astuner.install_hints import install_command
 
 Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
 Offer = Callable[..., None]
@@ -97,7 +98,7 @@ def test_what_is_no_click_command_is_blamed(astuner: Astuner, offer: Offer) -> N
 def test_a_command_of_a_package_that_is_not_installed_names_the_package(astuner: Astuner) -> None:
     found = astuner("env")
     assert found.returncode == 2
-    assert found.stderr.endswith("It comes with astuner-envs: pip install astuner-envs\n")
+    assert found.stderr.endswith(f"It comes with astuner-envs: {install_command('astuner-envs')}\n")
 
 
 def test_a_misspelt_command_is_recognised(astuner: Astuner) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from astuner.install_hints import install_command
 from astuner.testing.project import write_project
 
 Doctor = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -78,13 +79,13 @@ def test_a_configuration_for_no_other_backbone_can_still_be_run_by_debug(doctor:
 
 def test_a_backbone_that_is_not_installed_names_the_one_command(rows: Rows, conf: Path) -> None:
     row = rows("--conf", conf)["backbones", "verl"]
-    assert (row["status"], row["detail"], row["remedy"]) == ("missing", "not installed", "pip install astuner-verl")
+    assert (row["status"], row["detail"], row["remedy"]) == ("missing", "not installed", install_command("astuner-verl"))
 
 
 def test_the_chosen_backbone_that_is_not_installed_is_broken(doctor: Doctor, rows: Rows, conf: Path) -> None:
     change(conf, "backbone: debug", "backbone: trinity")
     row = rows("--conf", conf)["backbones", "trinity (chosen)"]
-    assert (row["status"], row["remedy"]) == ("broken", "pip install astuner-trinity")
+    assert (row["status"], row["remedy"]) == ("broken", install_command("astuner-trinity"))
     assert doctor("--conf", conf).returncode == 1
 
 
@@ -102,14 +103,15 @@ def test_an_installed_backbone_says_which_key_it_refuses(rows: Rows, install: In
 def test_an_installed_backbone_whose_engine_is_missing_names_the_command(rows: Rows, install: Install, conf: Path) -> None:
     install("astuner-verl", requires=["verl>=0.9"], entry_points={"astuner.backbones": {"verl": "astuner_verl:B"}})
     assert (
-        "needs verl>=0.9, which is not installed: pip install astuner-verl" in rows("--conf", conf)["backbones", "verl"]["detail"]
+        f"needs verl>=0.9, which is not installed: {install_command('astuner-verl')}"
+        in rows("--conf", conf)["backbones", "verl"]["detail"]
     )
 
 
 def test_debug_without_an_engine_says_which_package_brings_one(rows: Rows, install: Install, conf: Path) -> None:
     install("astuner-local", requires=["acme-absent"], entry_points={"astuner.engines": {"local": "astuner_local:E"}})
     change(conf, "name: scripted", "name: auto")
-    assert "pip install astuner-local" in rows("--conf", conf)["backbones", "debug (chosen)"]["detail"]
+    assert install_command("astuner-local") in rows("--conf", conf)["backbones", "debug (chosen)"]["detail"]
 
 
 def test_a_value_of_the_dotenv_is_named_and_never_shown(doctor: Doctor, rows: Rows, conf: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from astuner.errors import ConfigError
+from astuner.install_hints import install_command
 from astuner.plugins.catalog import Catalog
 from astuner.protocols import Candidate
 
@@ -97,7 +98,8 @@ def test_a_known_name_names_the_one_command_that_brings_it(
 
 def test_a_known_name_that_the_installed_package_lacks_asks_for_a_newer_one(install: Install) -> None:
     install("astuner-vllm", "0.0.1")
-    assert "astuner-vllm 0.0.1 does not have it; a newer one may: pip install --upgrade astuner-vllm" in refusal("engine", "vllm")
+    newer = install_command("astuner-vllm").replace("install", "install --upgrade", 1)
+    assert f"astuner-vllm 0.0.1 does not have it; a newer one may: {newer}" in refusal("engine", "vllm")
 
 
 def test_a_requirement_that_is_not_installed_is_missing(install: Install) -> None:

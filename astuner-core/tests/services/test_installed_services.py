@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from astuner import install_hints
 from astuner.driver.launch import start_run
 from astuner.errors import PluginError, UsageError
 from astuner.planning.plan import plan_run
-from astuner.plugins import install_hints
 from astuner.processes import list_programs
 from astuner.published import Published
 from astuner.services import Definition

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from astuner.config.loading import load_config
 from astuner.driver.launch import start_run
 from astuner.errors import ConfigError, UsageError
+from astuner.install_hints import install_command
 from astuner.planning.plan import plan_run
 from astuner.testing.project import write_project
 
@@ -56,5 +58,5 @@ def test_two_projects_of_a_directory_share_the_tokenizer(tmp_path: Path) -> None
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(UsageError, match=r"needs tokenizers: pip install 'astuner-core\[rollout\]'"):
+    with pytest.raises(UsageError, match=re.escape(f"needs tokenizers: {install_command('astuner-core[rollout]')}")):
         write_project(tmp_path)

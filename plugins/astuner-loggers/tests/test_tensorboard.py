@@ -14,6 +14,7 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 from tensorboard.util import tensor_util
 
 from astuner.config.model import Config
+from astuner.install_hints import install_command
 from astuner.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info
 from astuner_loggers.tensorboard import TensorboardLogger
@@ -149,7 +150,7 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert 'pip install "astuner-loggers[tensorboard]"' in shown
+    assert install_command("astuner-loggers[tensorboard]") in shown
 
 
 @pytest.mark.parametrize("package", ["tensorboard", "torch", "tensorflow"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import psutil
 import pytest
 
 from astuner.errors import PluginError
+from astuner.install_hints import install_command
 from astuner.protocols import RunInfo
 from astuner.schema import Group
 from astuner.testing.contracts.leftovers import find_left_running, list_running
@@ -305,14 +307,14 @@ def test_a_missing_library_is_answered_with_the_command_that_brings_it(
             monkeypatch.setitem(sys.modules, library, None)
     module = __import__(f"astuner_loggers.{name}", fromlist=["*"])
     logger = getattr(module, f"{name.capitalize()}Logger")
-    with pytest.raises(PluginError, match=rf'{package}.*: pip install "astuner-loggers\[{name}\]"'):
+    with pytest.raises(PluginError, match=f"{package}.*: {re.escape(install_command(f'astuner-loggers[{name}]'))}"):
         logger.from_run(None, run_info(tmp_path))
 
 
 def test_a_board_that_swanlab_lacks_is_told_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "swanboard", None)
     options = SwanlabLogger.Options(mode="local")
-    with pytest.raises(PluginError, match=r'swanboard: pip install "swanlab\[dashboard\]"'):
+    with pytest.raises(PluginError, match=r"swanboard: pip install 'swanlab\[dashboard\]'"):
         SwanlabLogger.from_run(options, run_info(tmp_path))
 
 

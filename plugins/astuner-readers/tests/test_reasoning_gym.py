@@ -13,6 +13,7 @@ import pytest
 
 from astuner.clients.reasoning_gym import make_program
 from astuner.errors import ConfigError, DataError
+from astuner.install_hints import install_command
 from astuner.plugins.options import build_options
 from astuner.processes.json_child import JsonChild
 from astuner.rollout.sampler import TaskSampler
@@ -226,4 +227,4 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert 'pip install "astuner-readers[reasoning-gym]"' in shown
+    assert install_command("astuner-readers[reasoning-gym]") in shown

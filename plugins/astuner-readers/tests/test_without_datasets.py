@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from astuner.install_hints import install_command
+
 
 def test_a_missing_library_is_answered_with_the_command_that_brings_it() -> None:
     code = """
@@ -17,7 +19,7 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert 'pip install "astuner-readers[hf]"' in shown
+    assert install_command("astuner-readers[hf]") in shown
 
 
 def test_importing_the_reader_does_not_import_the_library() -> None:

@@ -11,6 +11,7 @@ from attrs import evolve
 from astuner.config.rollout import Rollout
 from astuner.config.trees import get
 from astuner.errors import ConfigError
+from astuner.install_hints import install_command
 from astuner_verl.alignment import SHARE
 from astuner_verl.native_configuration import Machine, resolve_configuration
 
@@ -128,7 +129,7 @@ def test_without_vllm_a_gpu_takes_transformers(finish: Any) -> None:
     ("machine", "overrides", "text", "said"),
     [
         (GPU, ("trainer_common.n_gpus_per_node=9",), "", "9 on each of 1 node(s), and the cluster has 8 per node"),
-        (CPU, ("rollout.name=vllm",), "", "the engine 'vllm' is not installed: pip install astuner-verl"),
+        (CPU, ("rollout.name=vllm",), "", f"the engine 'vllm' is not installed: {install_command('astuner-verl')}"),
         (GPU, ("rollout.tensor_model_parallel_size=3",), "", "3 does not divide the 8 GPUs of the run"),
         (evolve(CPU, vllm=True), ("rollout.name=vllm",), "", "verl gives no new weights to 'vllm' without a GPU"),
         (GPU, ("rollout.name=sglang",), "", ""),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from attrs import evolve
 from astuner.config.model import Config, Debug, Model
 from astuner.config.rollout import Rollout
 from astuner.errors import ConfigError
+from astuner.install_hints import install_command
 from astuner.planning.key_coverage import HonourTable
 from astuner.processes import Lease, attach, free_port, launch, list_programs
 from astuner.protocols import RunInfo
@@ -190,7 +192,9 @@ def test_under_debug_the_server_is_kept_at_the_port_of_the_configuration(model: 
 
 def test_without_vllm_the_error_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "installed", lambda: None)
-    with pytest.raises(ConfigError, match=r"rollout.name: vLLM is not installed: pip install 'astuner-vllm\[gpu\]'"):
+    with pytest.raises(
+        ConfigError, match=re.escape(f"rollout.name: vLLM is not installed: {install_command('astuner-vllm[gpu]')}")
+    ):
         make_own_members(VllmOptions(), run(model), silent)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from astuner.install_hints import install_command
 from astuner_vllm.registration import register
 from astuner_vllm.serve import PLUGIN
 
@@ -73,7 +75,7 @@ def test_without_vllm_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> 
     from astuner_vllm import serve as launcher
 
     monkeypatch.setattr(launcher, "entry_points", lambda **_: ())
-    with pytest.raises(SystemExit, match=r"pip install 'astuner-vllm\[gpu\]'"):
+    with pytest.raises(SystemExit, match=re.escape(install_command("astuner-vllm[gpu]"))):
         launcher.main()
 
 

@@ -45,9 +45,9 @@ def _list_plugin_commands() -> Mapping[str, Candidate]:
 
 
 def _plugin_command(name: str) -> click.Command:
+    from astuner.install_hints import command_for
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.hooks import Hooks
-    from astuner.plugins.install_hints import command_for
 
     catalog = Catalog.discover(kinds=("command", "hook"))
     if not catalog.offers("command", name) and command_for("command", name) is None:

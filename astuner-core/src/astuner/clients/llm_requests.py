@@ -16,6 +16,7 @@ from astuner.clients.backoff import parse_retry_after, pause_before_retry
 from astuner.clients.llm_budget import Usage
 from astuner.clients.llm_endpoint import Endpoint
 from astuner.errors import AstunerError
+from astuner.install_hints import install_command
 
 LONGEST_PAUSE_S = 30.0
 _REFUSED = (401, 403)
@@ -183,7 +184,7 @@ class _InLoop:
         try:
             from openai import AsyncOpenAI
         except ImportError as error:
-            raise LLMFailed("asking an LLM needs the library openai: pip install 'astuner-core[rollout]'") from error
+            raise LLMFailed(f"asking an LLM needs the library openai: {install_command('astuner-core[rollout]')}") from error
         self.slots = asyncio.Semaphore(patience.concurrency)
         self.client = AsyncOpenAI(
             base_url=endpoint.base_url,

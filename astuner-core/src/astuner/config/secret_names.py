@@ -33,6 +33,8 @@ _NAMED = frozenset(
 """Before `key` or `token` these make it the name of a field, as in `answer_key`, or a piece of text, as in `eos_token`."""
 _WHERE = frozenset({"env", "var", "variable", "file", "path", "name", "field", "column"})
 """Endings that mean that only the place of a secret is named, as in `api_key_env`."""
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+"""Variables of the shell that sound like passwords: every path in a message would be hidden."""
 _COMMANDS = frozenset({"command", "cmd", "args", "argv", "arguments", "entrypoint"})
 """Keys of commands, in which an option with the name of a secret is certainly followed by one."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -50,6 +52,11 @@ def is_secret(key: str) -> bool:
     if not _LOGIN_WORDS.isdisjoint(words) and words[-1] not in _HOW:
         return True
     return any(word in _SECRET_WORDS and before not in _NAMED for before, word in pairwise(["", *words]))
+
+
+def is_secret_variable(name: str) -> bool:
+    """Whether an environment variable's name means that its value is a secret."""
+    return name not in _DIRECTORIES and is_secret(name)
 
 
 def is_flag(before: Any) -> bool:

@@ -15,15 +15,13 @@ from attrs import evolve, field, frozen
 from astuner.config.interpolation import list_variables
 from astuner.config.redaction import REDACTED, is_secret, redact_text, redact_values
 from astuner.config.secret_forms import ORDINARY
-from astuner.config.secret_names import is_flag
+from astuner.config.secret_names import is_flag, is_secret_variable
 from astuner.config.structure_errors import NO_SUCH_KEY
 from astuner.config.trees import change_leaves
 from astuner.errors import AstunerError, ConfigError, Problem
 
 _LONG_ENOUGH = 6
 """Shorter values would be found by chance in ordinary text."""
-_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
-"""Variables of the shell that sound like passwords: every path in a message would be hidden."""
 _SHOWN = 57
 """Characters of a long text that a message shows."""
 _GIVEN = re.compile(r"""(?P<name>(?<!\S)--?[A-Za-z][\w-]*(?:\s+|=)|(?<!\S)[A-Za-z_]\w*=)(?P<value>"[^"]*"|'[^']*'|[^\s"'-]\S*)""")
@@ -89,9 +87,7 @@ def _find_variables(names: Set[str]) -> dict[str, str]:
     """Return `${oc.env:NAME}` by value, without values that are found by chance in ordinary text: words, numbers and paths."""
     found = {}
     for name, value in os.environ.items():
-        if name in _DIRECTORIES:
-            continue
-        hidden = is_secret(name) or (name in names and not value.startswith(("/", "./", "../", "~")))
+        hidden = is_secret_variable(name) or (name in names and not value.startswith(("/", "./", "../", "~")))
         if hidden and len(value) >= _LONG_ENOUGH and not ORDINARY.fullmatch(value):
             found[value] = f"${{oc.env:{name}}}"
     return found

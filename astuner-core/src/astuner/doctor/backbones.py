@@ -7,9 +7,9 @@ from pathlib import Path
 
 from attrs import frozen
 
+from astuner import install_hints
 from astuner.doctor.rows import Row, Status
 from astuner.errors import AstunerError, ConfigError, Problem
-from astuner.plugins import install_hints
 from astuner.plugins.catalog import Catalog
 from astuner.published import read_published
 

@@ -10,13 +10,13 @@ from itertools import groupby
 from typing import Any
 
 from astuner.doctor.rows import Row
+from astuner.install_hints import install_command
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.compat import find_incompatibility
 from astuner.plugins.import_check import find_import_errors
-from astuner.plugins.install_hints import install_command
-from astuner.plugins.requirements import CORE, Installed
+from astuner.plugins.requirements import Installed
 from astuner.protocols import Candidate
-from astuner.published import read_published
+from astuner.published import CORE, read_published
 
 
 def python_rows() -> Iterator[Row]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.config.redaction import is_secret
+from astuner.config.secret_names import is_secret_variable
 from astuner.config.secrets import Secrets
 from astuner.doctor.rows import Row
 from astuner.published import read_published
@@ -53,7 +53,7 @@ class Variables:
 
     def hide(self, text: str) -> str:
         """Remove every secret from a text: all values of `.env`, and those of variables whose names say so."""
-        named = [value for name, value in self.environment.items() if is_secret(name)]
+        named = [value for name, value in self.environment.items() if is_secret_variable(name)]
         return Secrets(frozenset((*named, *self.dotenv.values()))).hide(text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from astuner.planning.plan import Plan
-from astuner.plugins.requirements import CORE
+from astuner.published import CORE
 
 
 def list_plugins_in_use(plan: Plan) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astuner.plugins.install_hints import install_command, is_installed
+from astuner.install_hints import install_command, is_installed
 from astuner.runs.directory import RunDirectory, get_throwaway_directory
 
 

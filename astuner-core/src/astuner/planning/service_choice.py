@@ -56,7 +56,7 @@ def _resolve_cwd(definition: Definition, run_info: RunInfo) -> Definition:
 
 
 def _describe_unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:
-    from astuner.plugins.install_hints import command_for
+    from astuner.install_hints import command_for
 
     own = list(run_info.config.services)
     installed = [f"{c.name} ({c.provider})" for c in catalog.candidates(KIND)]

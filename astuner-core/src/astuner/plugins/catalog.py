@@ -11,9 +11,9 @@ from pathlib import Path
 from attrs import field, frozen
 from packaging.utils import canonicalize_name
 
+from astuner import install_hints
 from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem
-from astuner.plugins import install_hints
 from astuner.plugins.kinds import GROUPS, add_article, parse_kind
 from astuner.plugins.requirements import Installed
 from astuner.plugins.specs import FORMS, ByName, ByPath, parse

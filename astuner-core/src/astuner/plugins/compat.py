@@ -8,9 +8,9 @@ from importlib.metadata import version
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from astuner.errors import PluginError
-from astuner.plugins.install_hints import install_command
-from astuner.plugins.requirements import CORE
+from astuner.install_hints import install_command
 from astuner.protocols import Candidate
+from astuner.published import CORE
 
 
 def find_incompatibility(candidate: Candidate) -> str | None:

@@ -18,9 +18,9 @@ from astuner.hookspecs import PROJECT, SPECS
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.core_makers import CoreMakers
 from astuner.plugins.extension import DECIDING, Extension, explain_errors, guard_extension
-from astuner.plugins.requirements import CORE
 from astuner.plugins.tracing import trace_if_asked
 from astuner.protocols import Candidate
+from astuner.published import CORE
 
 if TYPE_CHECKING:
     import click

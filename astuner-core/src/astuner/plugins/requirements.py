@@ -9,7 +9,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-CORE = "astuner-core"
+from astuner.published import CORE
 
 WORKS_WITHOUT = "astuner.works_without"
 """The entry point group in which a distribution names requirements that it works without on some machines: those that need a GPU,

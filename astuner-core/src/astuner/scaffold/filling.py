@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from astuner.plugins.kinds import KINDS
-from astuner.plugins.requirements import CORE
+from astuner.published import CORE
 from astuner.scaffold.kinds import SCAFFOLDS
 
 if TYPE_CHECKING:

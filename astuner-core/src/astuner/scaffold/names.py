@@ -13,8 +13,7 @@ from packaging.utils import canonicalize_name
 
 from astuner.errors import Problem, UsageError
 from astuner.plugins.core_commands import CORE_COMMANDS
-from astuner.plugins.requirements import CORE
-from astuner.published import read_published
+from astuner.published import CORE, read_published
 from astuner.scaffold.kinds import SCAFFOLDS
 
 LONGEST = 40

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import DataError, PluginError
+from astuner.install_hints import install_command
 from astuner.tabular.cell_values import convert_to_json
 from astuner.tabular.task_rows import Row
 
@@ -39,7 +40,7 @@ def import_pyarrow() -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise PluginError(
-            f"reader 'dataset_file' reads parquet files with pyarrow ({error}): pip install 'astuner-core[parquet]'"
+            f"reader 'dataset_file' reads parquet files with pyarrow ({error}): {install_command('astuner-core[parquet]')}"
         ) from error
     return pyarrow.parquet
 

@@ -6,6 +6,7 @@ from importlib import resources
 from typing import Any
 
 from astuner.errors import UsageError
+from astuner.install_hints import install_command
 
 SPECIAL_TOKENS = [
     "<|endoftext|>",
@@ -29,7 +30,7 @@ def tiny_tokenizer(template: str | None = None) -> Any:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
         from transformers import PreTrainedTokenizerFast
     except ModuleNotFoundError as error:
-        raise UsageError(f"playing episodes in a test needs {error.name}: pip install 'astuner-core[rollout]'") from error
+        raise UsageError(f"playing episodes in a test needs {error.name}: {install_command('astuner-core[rollout]')}") from error
 
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

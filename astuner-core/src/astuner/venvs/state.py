@@ -12,9 +12,9 @@ from typing import Literal
 from attrs import frozen
 
 from astuner.errors import PluginError, UsageError
+from astuner.install_hints import is_installed
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
-from astuner.plugins.install_hints import is_installed
 from astuner.protocols import Candidate, OwnVenv
 from astuner.protocols.optional import HasOwnVenv, find_offer
 from astuner.venvs.record import SetupRecord, read_record

@@ -13,7 +13,8 @@ from attrs import frozen
 from packaging.utils import canonicalize_name
 
 from astuner.plugins.kinds import GROUPS
-from astuner.plugins.requirements import CORE, Facts, Installed
+from astuner.plugins.requirements import Facts, Installed
+from astuner.published import CORE
 
 INSTALLERS = frozenset({"pip", "setuptools", "uv", "wheel"})
 """They come with an environment, or make it."""

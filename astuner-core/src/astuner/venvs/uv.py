@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from astuner.errors import RunFailed, UsageError
-from astuner.plugins.install_hints import install_command
+from astuner.install_hints import install_command
 
 PIP_SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",

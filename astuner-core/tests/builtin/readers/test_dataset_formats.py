@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from astuner.builtin.readers.dataset_file import DatasetFileReader
 from astuner.config.sections import DatasetFileSection, FileSplit
 from astuner.errors import DataError
+from astuner.install_hints import install_command
 from astuner.schema import Task
 from astuner.testing.contracts import ReaderContract
 
@@ -253,7 +254,7 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "pip install 'astuner-core[parquet]'" in shown
+    assert install_command("astuner-core[parquet]") in shown
 
 
 def test_the_reader_imports_pyarrow_for_nothing_but_parquet(tmp_path: Path) -> None:

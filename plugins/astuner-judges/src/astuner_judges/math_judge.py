@@ -13,6 +13,7 @@ from attrs import field, frozen
 from attrs.validators import gt
 
 from astuner.errors import AstunerError, DataError, PluginError
+from astuner.install_hints import install_command
 from astuner.schema import WorkflowOutput, WorkflowTask
 from astuner_judges.answer_texts import are_same_text, find_stated_texts, is_choice, is_point, is_prose, is_sentence, split_items
 from astuner_judges.final_answer import Answer, find_final_answer, is_list_of_numbers, parse_expression, parse_gold_answer
@@ -60,7 +61,7 @@ class MathAnswerAsJudge:
         installed = self._options.symbolic is not False and is_available()
         if self._options.symbolic is True and not installed:
             raise PluginError(
-                'task_judge.math.symbolic: math-verify is not installed: pip install "astuner-judges[math-verify]", '
+                f"task_judge.math.symbolic: math-verify is not installed: {install_command('astuner-judges[math-verify]')}, "
                 "or set symbolic to auto or false"
             )
         self._comparer = SymbolicComparer(self._options.timeout_s) if installed else None

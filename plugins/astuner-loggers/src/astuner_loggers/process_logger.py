@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from astuner import hookimpl
 from astuner.errors import PluginError
+from astuner.install_hints import install_command
 from astuner.protocols import RunInfo
 from astuner.schema import Group
 from astuner_loggers.episodes import summarise
@@ -146,7 +147,7 @@ def _check_installed(service: Service) -> None:
     missing = [package for package in service.packages if find_spec(package) is None]
     if missing:
         packages = f"package{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
-        raise PluginError(f"logger '{service.name}' needs the {packages}: pip install \"{service.requirement}\"")
+        raise PluginError(f"logger '{service.name}' needs the {packages}: {install_command(service.requirement)}")
 
 
 def _environment(service: Service) -> dict[str, str]:

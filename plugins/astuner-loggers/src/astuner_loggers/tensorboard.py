@@ -11,6 +11,7 @@ from attrs import field, frozen
 from attrs.validators import ge
 
 from astuner.errors import PluginError
+from astuner.install_hints import install_command
 from astuner.protocols import RunInfo
 from astuner.schema import Group
 from astuner_loggers.episodes import summarise
@@ -97,7 +98,7 @@ def _writer(directory: Path) -> EventFileWriter:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
     except ImportError as error:
         raise PluginError(
-            f"logger 'tensorboard' needs the package tensorboard ({error}): pip install \"astuner-loggers[tensorboard]\""
+            f"logger 'tensorboard' needs the package tensorboard ({error}): {install_command('astuner-loggers[tensorboard]')}"
         ) from error
     return EventFileWriter(str(directory))
 

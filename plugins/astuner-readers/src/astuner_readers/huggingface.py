@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import DataError, PluginError
+from astuner.install_hints import install_command
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
 from astuner.tabular.cell_values import convert_to_json, parse_json_columns
@@ -165,7 +166,7 @@ def _datasets() -> Any:
         import datasets
     except ImportError as error:
         raise PluginError(
-            f"reader 'huggingface_dat_repo' needs the package datasets ({error}): pip install \"astuner-readers[hf]\""
+            f"reader 'huggingface_dat_repo' needs the package datasets ({error}): {install_command('astuner-readers[hf]')}"
         ) from error
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()

@@ -14,6 +14,7 @@ from attrs.validators import and_, ge, gt, le, min_len, optional
 
 from astuner.clients.reasoning_gym import is_installed, make_program
 from astuner.errors import DataError, PluginError
+from astuner.install_hints import install_command
 from astuner.processes.json_child import JsonChild
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
@@ -105,7 +106,7 @@ class ReasoningGymReader:
         """Check the datasets; `child` may be shared by several readers; by default this reader has its own."""
         if not is_installed():
             raise PluginError(
-                "reader 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-readers[reasoning-gym]\""
+                f"reader 'reasoning_gym' needs the package reasoning-gym: {install_command('astuner-readers[reasoning-gym]')}"
             )
         self._options = options
         self._datasets = [_as_dataset(dataset) for dataset in options.datasets]

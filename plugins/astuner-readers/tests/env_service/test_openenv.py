@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from astuner.errors import DataError
+from astuner.install_hints import install_command
 from astuner.processes import free_port
 from astuner.schema import Task, WorkflowTask
 from astuner.testing.contracts import EnvironmentContract
@@ -233,7 +234,7 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "pip install 'astuner-readers[env]'" in shown
+    assert install_command("astuner-readers[env]") in shown
 
 
 class TestOpenEnv(EnvironmentContract):

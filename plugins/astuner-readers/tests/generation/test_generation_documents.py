@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from astuner.errors import DataError
+from astuner.install_hints import install_command
 from astuner_readers.generation.documents import Library, count_other_files, find_files, open_library, read_files
 
 pypdf = pytest.importorskip("pypdf", reason="comes with the extra documents")
@@ -178,7 +179,7 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert 'pip install "astuner-readers[documents]"' in shown
+    assert install_command("astuner-readers[documents]") in shown
 
 
 def test_importing_the_reader_imports_no_heavy_library() -> None:

@@ -12,6 +12,7 @@ from attrs import frozen
 from astuner.config.rollout import Rollout
 from astuner.config.trees import get, put
 from astuner.errors import ConfigError, Problem
+from astuner.install_hints import install_command
 from astuner.protocols.settled_value import settle_sequences
 from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, SHARE, SYNC, find_indivisible
 from astuner_verl.process_environment import Device
@@ -135,7 +136,7 @@ def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:
         found.append(Problem(key="astuner.trainer_common.n_gpus_per_node", message=message))
     for name, there in (("vllm", machine.vllm), ("sglang", machine.sglang)):
         if engine == name and not there:
-            remedy = "pip install astuner-verl" if name == "vllm" else "it needs its own environment, see docs/verl.md"
+            remedy = install_command("astuner-verl") if name == "vllm" else "it needs its own environment, see docs/verl.md"
             message = f"the engine '{name}' is not installed: {remedy}; `auto` takes what there is."
             found.append(Problem(key="astuner.rollout.name", message=message))
         elif engine == name and machine.device == "cpu":

@@ -56,13 +56,13 @@ class VllmEngine:
     def lacks(cls, options: Mapping[str, Any]) -> str | None:
         """Return why a backbone that takes the first usable engine would skip this one."""
         from astuner_vllm.gpus import has_no_gpu
-        from astuner_vllm.installed import NOT_INSTALLED, installed
+        from astuner_vllm.installed import explain_absence, installed
 
         if options.get("url"):
             return None
         vllm = installed()
         if vllm is None:
-            return NOT_INSTALLED
+            return explain_absence()
         return "its vLLM computes on GPUs, and this machine has none" if not vllm.cpu and has_no_gpu() else None
 
     @classmethod

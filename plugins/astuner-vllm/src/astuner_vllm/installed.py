@@ -8,7 +8,12 @@ from pathlib import Path
 
 from attrs import frozen
 
-NOT_INSTALLED = "vLLM is not installed: pip install 'astuner-vllm[gpu]', or without a GPU as the README of astuner-vllm says"
+from astuner.install_hints import install_command
+
+
+def explain_absence() -> str:
+    """Return a sentence for users without vLLM: how to install it."""
+    return f"vLLM is not installed: {install_command('astuner-vllm[gpu]')}, or without a GPU as the README of astuner-vllm says"
 
 
 @frozen(kw_only=True)

@@ -14,7 +14,7 @@ from astuner_vllm.checkpoint import choose_trained_dtype, read_model_config, rea
 from astuner_vllm.client import ServerClient
 from astuner_vllm.command import SERVED_NAME, ServerCommand, server_command
 from astuner_vllm.gpus import visible_gpus
-from astuner_vllm.installed import NOT_INSTALLED, installed
+from astuner_vllm.installed import explain_absence, installed
 from astuner_vllm.member import Member
 from astuner_vllm.options import VllmOptions
 from astuner_vllm.server import Say, ServerPlan
@@ -28,7 +28,7 @@ def make_own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[
     """Return the servers that the run starts, or finds warm; raises `ConfigError` if that is impossible."""
     vllm = installed()
     if vllm is None:
-        raise ConfigError([Problem(key="astuner.rollout.name", message=NOT_INSTALLED)])
+        raise ConfigError([Problem(key="astuner.rollout.name", message=explain_absence())])
     gpus = () if vllm.cpu else visible_gpus()
     key = token_urlsafe(24)
     debug = run_info.backbone == "debug"

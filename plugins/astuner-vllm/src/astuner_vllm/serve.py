@@ -12,6 +12,8 @@ from importlib.metadata import Distribution, DistributionFinder, PackageNotFound
 from os import PathLike, environ
 from typing import Any
 
+from astuner.install_hints import install_command
+
 PLUGIN = "astuner"
 """Name of our entry point among vLLM's general plugins."""
 
@@ -65,7 +67,9 @@ def main() -> None:
     """Run `vllm serve` with the arguments of this process."""
     found = [point for point in entry_points(group="console_scripts", name="vllm") if point.dist is not None]
     if not found:
-        sys.exit("vLLM is not installed here: pip install 'astuner-vllm[gpu]', or see the README of astuner-vllm for a CPU")
+        sys.exit(
+            f"vLLM is not installed here: {install_command('astuner-vllm[gpu]')}, or see the README of astuner-vllm for a CPU"
+        )
     if "VLLM_PLUGINS" in environ and PLUGIN not in environ["VLLM_PLUGINS"].split(","):
         # The user's own list would omit the weight transfer that this server needs.
         environ["VLLM_PLUGINS"] += f",{PLUGIN}"

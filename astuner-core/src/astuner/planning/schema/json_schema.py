@@ -15,10 +15,10 @@ from astuner.config.config_file import list_native_roots
 from astuner.config.model import Config
 from astuner.config.places import ROOT
 from astuner.config.sections import COMPONENT_KEYS, COMPONENT_SECTIONS
+from astuner.install_hints import install_from_index
 from astuner.planning.schema.component_schemas import InstalledComponents
 from astuner.planning.schema.json_types import Schema, build_class_schema, build_free_section, suggest_names
 from astuner.plugins.catalog import Catalog
-from astuner.plugins.install_hints import command_for
 from astuner.plugins.kinds import add_article
 from astuner.published import read_published
 
@@ -89,9 +89,12 @@ def _get_subschema(schema: Schema, path: str) -> Any:
 
 def _not_installed(kind: str, installed: InstalledComponents) -> Schema:
     """Return free sections for components that are published and not installed, each with what installs it."""
+    published = read_published().components
     missing = [name for name in read_published().names(kind) if name not in installed.list_names(kind)]
     told = f"Options of {add_article(kind)} that is not installed: "
-    return {name: {"description": f"{told}{command_for(kind, name)}", **build_free_section()} for name in missing}
+    return {
+        name: {"description": f"{told}{install_from_index(published[kind, name])}", **build_free_section()} for name in missing
+    }
 
 
 def _add_detectors(config: Schema, installed: InstalledComponents) -> None:

@@ -20,9 +20,9 @@ from astuner.plugins.hooks import Hooks
 from astuner.plugins.import_check import try_imports
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.option_docs import describe_options
-from astuner.plugins.requirements import CORE, WORKS_WITHOUT
+from astuner.plugins.requirements import WORKS_WITHOUT
 from astuner.protocols.optional import find_options_class
-from astuner.published import read_published
+from astuner.published import CORE, read_published
 from astuner.testing.contracts.base import Rules, self_contained
 from astuner.testing.public_api import internal_imports
 

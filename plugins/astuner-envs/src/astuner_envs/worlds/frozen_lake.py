@@ -10,6 +10,7 @@ from attrs import field, frozen
 from attrs.validators import and_, ge, gt, le, lt
 
 from astuner.errors import PluginError
+from astuner.install_hints import install_command
 from astuner.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
 from astuner_envs.message_answers import extract_answer
@@ -118,6 +119,6 @@ def _import_gymnasium() -> Any:
         import gymnasium
     except ImportError as error:
         raise PluginError(
-            f"environment 'frozen_lake' needs gymnasium ({error}): pip install 'astuner-envs[gymnasium]'"
+            f"environment 'frozen_lake' needs gymnasium ({error}): {install_command('astuner-envs[gymnasium]')}"
         ) from error
     return gymnasium

@@ -10,6 +10,7 @@ from attrs.validators import gt, min_len
 
 from astuner.clients.reasoning_gym import is_installed
 from astuner.errors import PluginError
+from astuner.install_hints import install_command
 from astuner.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.listing import NumberedTasks, list_numbered, locate_task
 from astuner_envs.message_answers import extract_answer
@@ -96,4 +97,4 @@ async def find_source(task_id: str, options: ReasoningGym.Options, asked: Childr
 
 def _check_installed() -> None:
     if not is_installed():
-        raise PluginError("environment 'reasoning_gym' needs reasoning-gym: pip install 'astuner-envs[reasoning-gym]'")
+        raise PluginError(f"environment 'reasoning_gym' needs reasoning-gym: {install_command('astuner-envs[reasoning-gym]')}")

@@ -9,6 +9,7 @@ from typing import ClassVar
 from astuner.clients.llm import LLMClient
 from astuner.clients.llm_budget import Budget
 from astuner.errors import PluginError
+from astuner.install_hints import install_command
 from astuner.protocols import Judge, RunInfo
 from astuner.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner_judges.asking import write_totals
@@ -52,7 +53,7 @@ class LlmAsJudge(Judge):
         """
         wanted_by = f"judge '{name}'"
         if find_spec("openai") is None:
-            raise PluginError(f'{wanted_by} asks through the library openai: pip install "astuner-judges[llm]"')
+            raise PluginError(f"{wanted_by} asks through the library openai: {install_command('astuner-judges[llm]')}")
         questions = Questions(options, run_info.config_dir, wanted_by=wanted_by)
         model = run_info.config.task_judge.alien_llm_model
         client = options.llm.make_client(wanted_by, model=model, config_dir=run_info.config_dir)

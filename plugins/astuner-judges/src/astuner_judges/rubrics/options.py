@@ -15,6 +15,7 @@ from astuner.clients.llm import LLMClient
 from astuner.clients.llm_budget import Budget
 from astuner.clients.llm_options import LLMOptions
 from astuner.errors import PluginError
+from astuner.install_hints import install_command
 from astuner_judges.evaluation.labelled import Fields
 
 KEY = "astuner.task_judge.rubrics_auto_grader"
@@ -148,7 +149,7 @@ class RubricsOptions:
         Raises `PluginError` without `openai`, and `NoEndpoint` for an environment that names no LLM.
         """
         if find_spec("openai") is None:
-            raise PluginError(f'{WANTED_BY} asks through the library openai: pip install "astuner-judges[llm]"')
+            raise PluginError(f"{WANTED_BY} asks through the library openai: {install_command('astuner-judges[llm]')}")
         llm = evolve(self.llm, max_retries=self.max_retries)
         if llm.cache is None and cache is not None:
             llm = evolve(llm, cache=str(cache))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.clients.backoff import pause_before_retry, spread
 from astuner.clients.env_service.addresses import is_local
 from astuner.errors import AstunerError, PluginError
+from astuner.install_hints import install_command
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -85,7 +86,7 @@ class Session:
             from websockets.asyncio.client import connect
             from websockets.exceptions import WebSocketException
         except ImportError as error:
-            raise PluginError("environment 'openenv' needs websockets: pip install 'astuner-readers[env]'") from error
+            raise PluginError(f"environment 'openenv' needs websockets: {install_command('astuner-readers[env]')}") from error
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
             return await connect(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from astuner.errors import PluginError
+from astuner.install_hints import install_command
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
@@ -48,7 +49,7 @@ def check_libraries(suffixes: set[str]) -> None:
         if find_spec(_LIBRARIES[suffix]) is None:
             raise PluginError(
                 f"reader 'data_generation' needs the package {_LIBRARIES[suffix]} for {suffix} files: "
-                'pip install "astuner-readers[documents]"'
+                + install_command("astuner-readers[documents]")
             )
 
 

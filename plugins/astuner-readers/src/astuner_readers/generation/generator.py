@@ -17,6 +17,7 @@ from astuner.clients.blocking import Run
 from astuner.clients.llm_budget import Usage
 from astuner.clients.llm_options import LLMOptions
 from astuner.errors import PluginError, RunFailed
+from astuner.install_hints import install_command
 from astuner.protocols import Reader
 from astuner.schema import Split, Task
 from astuner_readers.generation.chunks import Chunk, cut_chunks, drop_repeats
@@ -181,7 +182,7 @@ class Generator:
 
     async def _make(self, split: Split, validation: Sequence[str]) -> Mapping[str, Any]:
         if find_spec("openai") is None:
-            raise PluginError(f'{_WANTED_BY} needs the package openai: pip install "astuner-readers[llm]"')
+            raise PluginError(f"{_WANTED_BY} needs the package openai: {install_command('astuner-readers[llm]')}")
         wanted = self.build_request(split, validation)
         params = self.options.deduplication_filter.params
         llm = self._find_share(split)

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from astuner.errors import PluginError
 from astuner.http_server import load_json
+from astuner.install_hints import install_command
 from astuner_readers.tracing.otlp import to_hex_id
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -133,7 +134,7 @@ def check_installed() -> None:
         import opentelemetry.proto.collector.trace.v1.trace_service_pb2  # noqa: F401 - asked for only
     except ImportError as error:
         raise PluginError(
-            f'the collector needs the package opentelemetry-proto ({error}): pip install "astuner-readers[traces]"'
+            f"the collector needs the package opentelemetry-proto ({error}): {install_command('astuner-readers[traces]')}"
         ) from error
 
 

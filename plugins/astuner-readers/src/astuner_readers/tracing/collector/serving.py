@@ -12,6 +12,7 @@ from attrs import frozen
 
 from astuner.errors import DataError, PluginError, UsageError
 from astuner.http_server import ServerLimits, guard_hosts, is_loopback, listen, make_server
+from astuner.install_hints import install_command
 from astuner_readers.tracing.collector.app import CollectorCounts, make_app
 from astuner_readers.tracing.collector.bodies import check_installed
 from astuner_readers.tracing.collector.store import TraceFile
@@ -47,7 +48,7 @@ class Collector:
             import uvicorn  # noqa: F401
         except ImportError as error:
             raise PluginError(
-                f'the collector needs starlette and uvicorn ({error}): pip install "astuner-readers[traces]"'
+                f"the collector needs starlette and uvicorn ({error}): {install_command('astuner-readers[traces]')}"
             ) from error
         check_installed()
         listening = _listen(self.host, self.port)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from astuner.clients.backoff import pause_before_retry
 from astuner.errors import DataError, PluginError
+from astuner.install_hints import install_command
 from astuner_readers.tracing.annotations import add_score, parse_annotator, to_number
 from astuner_readers.tracing.attributes import get_at, get_text
 from astuner_readers.tracing.records import Annotation, BadRecord, Record, Span
@@ -133,7 +134,7 @@ class PhoenixServer:
             import httpx
         except ImportError as error:
             raise PluginError(
-                f'a Phoenix server is asked through httpx ({error}): pip install "astuner-readers[traces]"'
+                f"a Phoenix server is asked through httpx ({error}): {install_command('astuner-readers[traces]')}"
             ) from error
         key = self._access.environ.get(KEY, "").strip()
         return httpx.Client(
