@@ -30,6 +30,8 @@ WeightSync = Literal["keep", "wait", "abort"]
 UNCHANGED = "default"
 """vLLM's label for its initial weights."""
 CONNECT_S = 10.0
+LOOPBACK_CONNECT_S = 60.0
+"""For a server on this machine, where a port without a server refuses at once: longer than that takes only a busy machine."""
 SHORT_S = 20.0
 """For cheap requests."""
 LONG_S = 600.0
@@ -109,7 +111,7 @@ class ServerClient:
             self._http = httpx.AsyncClient(
                 base_url=self.url,
                 headers=headers,
-                timeout=httpx.Timeout(None, connect=CONNECT_S),
+                timeout=httpx.Timeout(None, connect=LOOPBACK_CONNECT_S if self.loopback else CONNECT_S),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=4.0),
                 trust_env=not self.loopback,  # no proxy for a server on this machine
             )
@@ -246,7 +248,7 @@ class ServerClient:
                 method,
                 path,
                 json=body,
-                timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
+                timeout=httpx.Timeout(timeout_s, connect=LOOPBACK_CONNECT_S if self.loopback else CONNECT_S),
                 # After an internal error, vLLM closes the connection silently.
                 headers={"connection": "close"},
             )
