@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from astuner.errors import ConfigError, UsageError
+from astuner.errors import ConfigError, Interrupted, UsageError
 from astuner.inspection.run import Run
 from astuner.schema import Episode, Failure, Finding, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.episodes import episode
@@ -259,6 +262,48 @@ def test_a_replay_replaces_the_earlier_one_in_its_place(write_run, tmp_path: Pat
 
 def test_keys_that_a_replay_cannot_act_on_are_named(write_run, tmp_path: Path, replay: Replay):
     path = write_run(episodes=[episode(0, 1.0)], settings={"trainer_common": {"algorithm": {"overlong_filter": False}}})
-    settings = {"trainer_common": {"algorithm": {"overlong_filter": True}}}
-    found = replay(path, write_judge(tmp_path, 1.0), settings=settings)
+    changed = {"trainer_common": {"algorithm": {"overlong_filter": True}}}
+    found = replay(path, write_judge(tmp_path, 1.0), settings=changed)
     assert any(text.startswith("trainer_common.algorithm.overlong_filter: another value") for text in found.notices)
+
+
+def test_what_judges_spend_is_added_up(write_run, tmp_path: Path, replay: Replay):
+    (tmp_path / "paid.py").write_text(
+        "from astuner.clients.llm_budget import Limits, make_budget\n\n\nclass Paid:\n    def __init__(self):\n"
+        "        self.budget = make_budget(Limits(prompt_price=1e6, completion_price=2e6))\n\n"
+        "    def compute_reward(self, task, output):\n"
+        "        self.budget.settle(self.budget.reserve('x', 1), 3, 2)\n        return 1.0\n"
+    )
+    path = write_run(episodes=[episode(0, 1.0), episode(1, 0.0)])
+    found = replay(path, "./paid.py:Paid").usage
+    assert (found.requests, found.prompt_tokens, found.completion_tokens, found.cost) == (2, 6, 4, 14.0)
+
+
+def test_a_replay_that_is_stopped_says_how_far_it_came(write_run, tmp_path: Path, replay: Replay):
+    path = write_run(episodes=[episode(0, 1.0), episode(0, 1.0, step=2)])
+    with pytest.raises(Interrupted, match="stopped after 1 of 2 groups"):
+        replay(path, write_judge(tmp_path, 1.0), stopped=lambda: True)
+    assert Run(path / "replays" / "new").state.status == "interrupted"
+
+
+REWARDS = st.sampled_from([-1.0, 0.0, 0.1, 0.30000000000000004, 1.0])
+EPISODES = st.tuples(REWARDS, st.booleans(), st.sampled_from([("agent",), ("asker", "solver")]), st.integers(1, 2))
+
+
+@given(steps=st.lists(st.lists(st.lists(EPISODES, min_size=1, max_size=4), min_size=1, max_size=3), min_size=1, max_size=3))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_unchanged_judge_changes_nothing(write_run, tmp_path: Path, replay: Replay, steps: Any):
+    (tmp_path / "known.py").write_text(
+        "def judge(task, output):\n    return output.metadata['reward'], output.metadata['success']\n"
+    )
+    stored = []
+    for step, groups in enumerate(steps, 1):
+        for place, siblings in enumerate(groups):
+            for repeat, (reward, success, agents, rows) in enumerate(siblings):
+                one = episode(repeat, reward, task=f"t{place}", step=step, success=success, agents=agents, rows=rows)
+                stored.append(evolve(one, output=WorkflowOutput(metadata={"reward": reward, "success": success})))
+    shutil.rmtree(tmp_path / "launcher_record", ignore_errors=True)
+    found = replay(write_run(episodes=stored), "./known.py:judge").splits[0]
+    assert (found.agreement.agreement, found.agreement.success_agreement) == (1.0, 1.0)
+    assert (found.agreement.swapped, found.agreement.pairs_reversed, found.agreement.pairs_tied) == ([], 0, 0)
+    assert (found.training.samples_changed, found.training.stored) == (0, found.training.new)
