@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
 
 if TYPE_CHECKING:
+    from astuner.inspection.run import Run
     from astuner.replays.report import ReplayReport, SplitReport
     from astuner.replays.trained_signal import TrainingChange
 
@@ -34,6 +35,12 @@ Examples:
 @click.option("--split", type=click.Choice(["train", "validation"]), help="Only these episodes.")
 @click.option("--step", type=int, help="Only those of a training step; with --split validation, of the validation after it.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where the new verdicts go; RUN/replays/EXPERIMENT_NAME by default.")
+@click.option(
+    "--train-from",
+    type=click.IntRange(min=0),
+    metavar="STEP",
+    help="Then train on from the run's checkpoint of STEP (0: from model.path) with the new rewards, in the same directory.",
+)
 @as_json
 def replay(
     run: str,
@@ -43,6 +50,7 @@ def replay(
     split: str | None,
     step: int | None,
     out: Path | None,
+    train_from: int | None,
     in_json: bool,
 ) -> None:
     """Score the stored episodes of RUN again, by the judges of another YAML.
@@ -69,6 +77,8 @@ def replay(
         warn(text)
 
     opened = open_run(run, report_problem)
+    if train_from is not None:
+        _check_training(opened, conf, overrides, train_from, {"--judge": judge, "--split": split, "--step": step})
     # What the user's code prints must not mix with the report.
     with unwind_on_sigterm(), contextlib.redirect_stdout(sys.stderr):
         found = replay_run(
@@ -84,8 +94,25 @@ def replay(
         )
     if in_json:
         print_json({**found.to_json(), "problems": problems})
-        return
-    click.echo("\n\n".join(_format_parts(found)))
+    else:
+        click.echo("\n\n".join(_format_parts(found)))
+    if train_from is not None:
+        from astuner.driver.training_on_replay import train_on
+
+        outcome = train_on(opened, found.directory, train_from, conf, overrides)
+        click.echo("\n".join((f"done: {outcome.directory}", *(f"  {line}" for line in outcome.story))), err=True)
+
+
+def _check_training(run: Run, conf: Path, overrides: Sequence[str], step: int, options: Mapping[str, object]) -> None:
+    from astuner.cli.own_venv import enter_venv_of
+    from astuner.driver.training_on_replay import check_start
+    from astuner.errors import UsageError
+
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"{name}: --train-from needs every episode, scored by the judges of the YAML; leave {name} out")
+    enter_venv_of(conf, overrides, None)
+    check_start(run, step, conf, overrides)
 
 
 def _show_progress(done: int, total: int) -> None:
