@@ -68,3 +68,10 @@ def test_what_is_not_about_scores_stays(trained: Path, project: Path, separate_c
     seed = separate_cli("replay", "calculator", "--conf", "tune.yaml", *KEYS, "--set=seed=7", "--train-from", "2", cwd=project)
     assert seed.returncode == 2
     assert "astuner.seed: was" in seed.stderr
+
+
+def test_from_the_start_every_stored_step_is_trained_again(trained: Path, project: Path, separate_cli: Cli):
+    ran = separate_cli("replay", "calculator", "--conf", "tune.yaml", *KEYS, "--train-from", "0", "--out", "start", cwd=project)
+    assert ran.returncode == 0, ran.stderr
+    assert weights_digest(project / "start", 4) == weights_digest(trained, 4)
+    assert times_generated(project / "start") == times_generated(trained)

@@ -24,7 +24,8 @@ EXAMPLE = """\b
 Examples:
   astuner replay my-experiment --conf stricter.yaml
   astuner replay my-experiment --conf tune.yaml --judge ./exact.py:ExactAnswer --split validation
-  astuner replay my-experiment --conf tune.yaml --set task_judge.judge_type=llm --step 20 --out replays/llm"""
+  astuner replay my-experiment --conf tune.yaml --set task_judge.judge_type=llm --step 20 --out replays/llm
+  astuner replay my-experiment --conf stricter.yaml --train-from 20 --out launcher_record/stricter"""
 
 
 @click.command(epilog=EXAMPLE)
@@ -56,7 +57,8 @@ def replay(
     """Score the stored episodes of RUN again, by the judges of another YAML.
 
     Reports how the rewards differ, what would have been trained, and what the judges cost. Nothing is played, so no engine, model
-    or agent is needed, and the files of RUN stay as they are. An earlier replay in the same place is replaced.
+    or agent is needed, unless --train-from trains on. The files of RUN stay as they are. An earlier replay in the same place is
+    replaced.
 
     RUN is a run directory, or the name of one in launcher_record; it may be running.
     """
