@@ -1,14 +1,21 @@
-"""Real tokenizers made on the spot, with the chat templates of model families."""
+"""Real tokenizers made on the spot, with the chat templates of model families; runs made up on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from attrs import evolve
 
 from astuner.rendering import TemplateRenderer
+from astuner.runs.directory import RunDirectory
+from astuner.runs.episode_store import EpisodeFiles
+from astuner.schema import Episode
+from astuner.testing.episodes import group
 from astuner.testing.tokenizer import tiny_tokenizer
 
 
@@ -32,3 +39,38 @@ def make_renderer() -> Callable[[str], TemplateRenderer]:
 @pytest.fixture(scope="session")
 def renderer(make_renderer: Callable[[str], TemplateRenderer]) -> TemplateRenderer:
     return make_renderer("chatml")
+
+
+@pytest.fixture
+def write_run(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a run: `write_run("a", episodes=[…], rows=[…], settings={…}, status="finished")`.
+
+    Verdicts are stored after the episodes, as a run stores them.
+    """
+
+    def write(
+        name: str = "a",
+        *,
+        episodes: Sequence[Episode] = (),
+        rows: Sequence[Mapping[str, Any]] = (),
+        settings: Mapping[str, Any] | None = None,
+        status: str | None = "finished",
+    ) -> Path:
+        directory = RunDirectory(tmp_path / "launcher_record" / name)
+        directory.open()
+        directory.write_run({"backbone": "local", "experiment_name": name})
+        directory.write_config(given="", resolved=yaml.safe_dump({"astuner": {"seed": 0, **(settings or {})}}), native={})
+        if status is not None:
+            directory.write_state(status=status)
+        directory.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        store = EpisodeFiles(directory.episodes)
+        for one in episodes:
+            store.add_episode(evolve(one, verdict=None))
+        for one in episodes:
+            if one.verdict is not None:
+                store.add_verdicts(group(one))
+        store.close()
+        directory.close()
+        return directory.path
+
+    return write

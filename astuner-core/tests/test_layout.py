@@ -13,7 +13,7 @@ import pytest
 import astuner
 
 SOURCES = Path(astuner.__file__).parent
-LEADERS = frozenset({"planning", "training", "runs", "driver", "cli"})
+LEADERS = frozenset({"planning", "training", "runs", "replays", "driver", "cli"})
 FORBIDDEN = {
     "config": LEADERS | {"plugins", "rendering", "gateway", "rollout", "judging", "builtin"},
     "plugins": LEADERS | {"rendering", "gateway", "rollout", "builtin"},
@@ -26,6 +26,7 @@ FORBIDDEN = {
     "rollout": LEADERS,
     "training": LEADERS - {"training", "runs"},
     "inspection": LEADERS - {"runs"} | {"rollout", "gateway", "judging", "builtin"},
+    "replays": {"driver", "cli", "gateway"},
     "runs": LEADERS - {"runs"} | {"rollout", "gateway", "judging", "builtin"},
     "clients": LEADERS | {"rollout", "gateway", "judging", "builtin"},
     "tabular": LEADERS | {"rollout", "gateway", "judging", "builtin"},

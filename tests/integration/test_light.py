@@ -67,9 +67,13 @@ from astuner.cli import exit_code_of
 """
 
 
-@pytest.mark.parametrize("command", [["episodes", "mine"], ["runs"], ["compare", "mine", "mine"]])
+REPLAY = ["replay", "mine", "--conf", "new.yaml", "--judge", "astuner.testing.judges:ExactAnswer"]
+
+
+@pytest.mark.parametrize("command", [["episodes", "mine"], ["runs"], ["compare", "mine", "mine"], REPLAY])
 def test_a_run_is_read_without_anything_heavy(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "new.yaml").write_text("astuner: {project_name: new}\n")
     assert imported(f"{STORE}\nassert exit_code_of({command!r}) == 0") == []
 
 

@@ -4,7 +4,7 @@ from astuner.breakpoints import breakpoint  # noqa: A004 - it is read as `astune
 from astuner.errors import ServiceUnavailable
 from astuner.hookspecs import hookimpl
 from astuner.inspection.run import Run
-from astuner.launching import evaluate, run
+from astuner.launching import evaluate, replay, run
 from astuner.protocols import Judge, Tuner, Workflow
 from astuner.schema import Task, Verdict, WorkflowOutput, WorkflowTask
 
@@ -21,5 +21,6 @@ __all__ = [
     "breakpoint",
     "evaluate",
     "hookimpl",
+    "replay",
     "run",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,8 @@ from astuner.inspection.run import Run
 if TYPE_CHECKING:
     from astuner.driver.control import StopSwitch
     from astuner.driver.launch import RunOutcome
+    from astuner.replays.report import ReplayReport
+    from astuner.schema import Split
 
 Overrides = Mapping[str, Any] | Sequence[str]
 
@@ -78,29 +82,76 @@ def evaluate(
     return _play(conf, overrides, backbone, start)
 
 
+def replay(
+    run: Run | str | os.PathLike[str],
+    conf: str | os.PathLike[str],
+    overrides: Overrides = (),
+    *,
+    judge: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    split: Split | None = None,
+    step: int | None = None,
+) -> ReplayReport:
+    """Score the stored episodes of a run again as `astuner replay` does, and return what changed.
+
+    The arguments are those of the command; messages are in the report, and Python warnings.
+    """
+    from astuner.driver.control import StopSwitch
+    from astuner.driver.separate_thread import call_without_loop
+    from astuner.inspection.run_search import open_run
+    from astuner.replays.replay import replay_run
+
+    opened = run if isinstance(run, Run) else open_run(os.fspath(run))
+    file, items, switch = Path(conf), list_items(overrides), StopSwitch()
+
+    def score() -> ReplayReport:
+        with _hold_process(file):
+            return replay_run(
+                opened,
+                file,
+                items,
+                judge=judge,
+                out=None if out is None else Path(out),
+                split=split,
+                step=step,
+                notify=lambda text: warnings.warn(text, stacklevel=2),
+                stopped=lambda: switch.requested,
+            )
+
+    return call_without_loop(score, switch)
+
+
 def _play(
     conf: str | os.PathLike[str],
     overrides: Overrides,
     backbone: str | None,
     start: Callable[[Path, Sequence[str], StopSwitch], RunOutcome],
 ) -> Run:
-    from astuner.containment.process_state import restore_process_state
     from astuner.driver.control import StopSwitch
     from astuner.driver.separate_thread import call_without_loop
 
     file, items, switch = Path(conf), list_items(overrides), StopSwitch()
 
     def play() -> RunOutcome:
-        if not _ONE_RUN.acquire(blocking=False):
-            raise UsageError("a run is under way in this process: wait for its end, or start this one in another process")
-        try:
-            with restore_process_state(file.absolute().parent):
-                _check_environment(file, items, backbone)
-                return start(file, items, switch)
-        finally:
-            _ONE_RUN.release()
+        with _hold_process(file):
+            _check_environment(file, items, backbone)
+            return start(file, items, switch)
 
     return Run(call_without_loop(play, switch).directory)
+
+
+@contextmanager
+def _hold_process(conf: Path) -> Iterator[None]:
+    """Have the process for a run alone, and leave it as it was; raises `UsageError` if another run has it."""
+    from astuner.containment.process_state import restore_process_state
+
+    if not _ONE_RUN.acquire(blocking=False):
+        raise UsageError("a run is under way in this process: wait for its end, or start this one in another process")
+    try:
+        with restore_process_state(conf.absolute().parent):
+            yield
+    finally:
+        _ONE_RUN.release()
 
 
 def _check_environment(conf: Path, items: Sequence[str], backbone: str | None) -> None:

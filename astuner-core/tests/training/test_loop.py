@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from astuner.errors import ConfigError
 from astuner.inspection.metric_names import list_shared_names
 from astuner.testing.episodes import episode, group
-from astuner.training.loop import spread_evenly
+from astuner.training.group_filter import spread_evenly
 
 FILE = Path(__file__).with_name("serving_backbone.py")
 TASKS = [{"task_id": name, "main_query": f"{name}?", "answer": "4"} for name in ("2+2", "1+3", "8-4")]

@@ -97,6 +97,11 @@ class StopSwitch:
         self.keep_handlers: Callable[[], object] = lambda: None
         """Not called: users' code is not in the thread of the handlers."""
 
+    @property
+    def requested(self) -> bool:
+        """Whether a stop was requested."""
+        return self._requested
+
     def connect(self, control: RunControl) -> None:
         """Pass requests on to the control of a run, an earlier one too."""
         self._control = control

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatch
 from functools import partial
 from operator import itemgetter
@@ -53,8 +53,11 @@ def drop_episodes_of_other_rates(
     return None
 
 
-def check_same_run(directory: RunDirectory, plan: Plan) -> None:
-    """Raise `ConfigError` naming every key that has another value than when the run was started and may not change."""
+def check_same_run(directory: RunDirectory, plan: Plan, *, apart_from: Collection[str] = ()) -> None:
+    """Raise `ConfigError` naming every key that has another value than when the run was started and may not change.
+
+    `apart_from` are keys and sections, without the root, that may have another value too.
+    """
     problems = [
         Problem(
             key=key,
@@ -62,7 +65,7 @@ def check_same_run(directory: RunDirectory, plan: Plan) -> None:
             "keeps it. Put it back, or start a new run with another experiment_name",
         )
         for key, before, now in sorted(_find_changed_keys(directory, plan), key=itemgetter(0))
-        if not _may_change(_remove_root(key))
+        if not _may_change(_remove_root(key)) and not _is_in(_remove_root(key), apart_from)
     ]
     problems += [
         Problem(
@@ -71,7 +74,7 @@ def check_same_run(directory: RunDirectory, plan: Plan) -> None:
             "Put it back, or start a new run with another experiment_name",
         )
         for key, written in _find_changed_variables(directory, plan)
-        if not _may_change(_remove_root(key))
+        if not _may_change(_remove_root(key)) and not _is_in(_remove_root(key), apart_from)
     ]
     if problems:
         raise ConfigError(problems)
@@ -85,6 +88,10 @@ def _count_steps(tree: Mapping[str, Any], tasks: TaskSampler) -> int:
 
 def _remove_root(key: str) -> str:
     return key.removeprefix(f"{ROOT}.")
+
+
+def _is_in(key: str, sections: Collection[str]) -> bool:
+    return any(key == section or key.startswith((f"{section}.", f"{section}[")) for section in sections)
 
 
 def _may_change(key: str) -> bool:

@@ -11,6 +11,7 @@ CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "runs": ("astuner.cli.runs:runs", "List runs: state, rewards, best validation, time and tokens."),
     "episodes": ("astuner.cli.episodes:episodes", "Show the episodes of a run."),
     "compare": ("astuner.cli.compare:compare", "Compare runs: configuration, curves and tasks."),
+    "replay": ("astuner.cli.replay:replay", "Score the stored episodes of a run again, by other judges."),
     "setup": ("astuner.cli.setup:setup", "Make the virtual environment that a backbone needs for itself."),
     "ps": ("astuner.cli.ps:ps", "List the runs, services and servers that are running."),
     "stop": ("astuner.cli.stop:stop", "Stop runs, services and servers."),

@@ -56,7 +56,7 @@ async def open_rollouts(
         stack.enter_context(end_leftovers(notify))
         stack.enter_context(refuse_exits())
         if parts.judge is not None:
-            stack.push_async_callback(_close_judge, parts.judge, notify)
+            stack.push_async_callback(close_judge, parts.judge, notify)
         if say is not None and (reporting := find_offer(engine, ReportsProgress)) is not None:
             reporting.report_to(say)
         await engine.start()
@@ -91,7 +91,8 @@ async def open_rollouts(
         yield runner
 
 
-async def _close_judge(judge: Judge, notify: Callable[[str], None]) -> None:
+async def close_judge(judge: Judge, notify: Callable[[str], None]) -> None:
+    """Let a judge release its resources; one that cannot is reported."""
     code = UserCode("the judge, being closed,", report=lambda _, text: notify(text), is_shared=True)
     try:
         await run_contained(judge.close, code, timeout_s=CLOSE_TIMEOUT_S)

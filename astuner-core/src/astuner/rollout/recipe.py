@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -61,8 +61,7 @@ class Recipe:
     def build(self, run_info: RunInfo, hooks: ComponentMaker) -> Parts:
         """Make the parts; raises `PluginError` with the blame when one cannot be made."""
         loaded = None if self.workflow is None else load_workflow(self.workflow, run_info.config_dir)
-        judges = [_weigh(judge, hooks.make_judge(judge.candidate, judge.options, run_info)) for judge in self.judges]
-        judge = hooks.make_reward(judges, run_info)
+        judge = hooks.make_reward(make_judges(self.judges, run_info, hooks), run_info)
         make_tracker = hooks.make_tracker(self.tracker.candidate, self.tracker.options, run_info)
         # What a tracker lacks, such as the key of an LLM, is reported before the first episode.
         make_tracker()
@@ -87,6 +86,11 @@ class Recipe:
         if self.environments is None:
             return None
         return Environments(self.environments, run_info, self.catalog, hooks, in_threads=in_threads)
+
+
+def make_judges(judges: Sequence[Component], run_info: RunInfo, hooks: ComponentMaker) -> list[WeightedJudge]:
+    """Make each judge, with the terms on which it counts; raises `PluginError` with the blame when one cannot be made."""
+    return [_weigh(judge, hooks.make_judge(judge.candidate, judge.options, run_info)) for judge in judges]
 
 
 def _weigh(chosen: Component, judge: Judge) -> WeightedJudge:

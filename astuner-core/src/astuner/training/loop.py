@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import frozen
 from numpy.typing import NDArray
 
 from astuner.errors import ConfigError, Problem
@@ -24,30 +22,13 @@ from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_
 from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
+from astuner.training.group_filter import PlayedGroups, filter_groups
 from astuner.training.learner import ComparesWithReference, Learner, Overlaps
 from astuner.training.rollouts import Rollouts
 from astuner.training.step_clock import StepClock
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
-
-
-@frozen(kw_only=True, eq=False)
-class _Played:
-    """The groups of a step."""
-
-    groups: list[Group] | None
-    """To be trained; None when the user stopped."""
-    left_out: Sequence[Group] = ()
-    """Played, and left out by `filter_groups`."""
-    without_signal: int = 0
-    surplus: int = 0
-    """Groups with signal beyond those that were wanted."""
-
-    @property
-    def counts(self) -> dict[str, float]:
-        """The metrics of the filter."""
-        return {"signal/groups_filtered": float(self.without_signal), "signal/groups_surplus": float(self.surplus)}
 
 
 def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
@@ -64,7 +45,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         if start == 0 and settings.val_before_train:
             yield from _validate(rollouts, tasks, 0)
-        ahead: _Played | None = None
+        ahead: PlayedGroups | None = None
         clock = StepClock()
         for step in range(start + 1, total + 1):
             played = ahead or _play(rollouts, run, tasks, step, clock)
@@ -116,52 +97,36 @@ def checkpoint_to_resume(run: RunInfo, control: Control) -> Path | None:
     return RunDirectory(run.directory).checkpoint(control.resume_step) if control.resume_step else None
 
 
-def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int, clock: StepClock) -> _Played:
+def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int, clock: StepClock) -> PlayedGroups:
     with clock.rollout(step):
         return _play_groups(rollouts, run, tasks, step)
 
 
-def _play_groups(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> _Played:
+def _play_groups(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> PlayedGroups:
     """Return the groups of a step, and those that were played and are not trained.
 
-    With `filter_groups` further tasks are drawn instead of groups without signal (DAPO, arXiv 2503.14476).
+    With `filter_groups` further tasks are drawn instead of groups without signal.
     """
-    options = run.config.trainer_common.algorithm.filter_groups
-    dead = partial(has_no_signal, by_agent=run.config.trainer_common.algorithm.norm_adv_by_agent)
+    options, by_agent = run.config.trainer_common.algorithm.filter_groups, run.config.trainer_common.algorithm.norm_adv_by_agent
     groups = rollouts.train(tasks.batch(step), step)
     if groups is None or not options.enable:
-        return _Played(groups=groups)
-    wanted, dropped = len(groups), [group for group in groups if dead(group)]
-    kept = [group for group in groups if not dead(group)]
+        return PlayedGroups(groups=groups)
+    wanted, played = len(groups), list(groups)
     for draw in range(1, options.max_num_gen_batches):
         further = tasks.batch(step, draw)
-        if len(kept) >= wanted or not further:
+        if sum(not has_no_signal(group, by_agent=by_agent) for group in played) >= wanted or not further:
             break
-        played = rollouts.train(further, step)
-        if played is None:
-            return _Played(groups=None)
-        dropped += [group for group in played if dead(group)]
-        kept += [group for group in played if not dead(group)]
-    # A short batch is filled up with groups without signal: they count in the denominators, as without the filter.
-    fill = max(0, wanted - len(kept))
-    return _Played(
-        groups=spread_evenly(kept[:wanted], dropped[:fill]),
-        left_out=[*kept[wanted:], *dropped[fill:]],
-        without_signal=len(dropped),
-        surplus=len(kept[wanted:]),
-    )
+        found = rollouts.train(further, step)
+        if found is None:
+            return PlayedGroups(groups=None)
+        played += found
+    return filter_groups(played, wanted, by_agent=by_agent)
 
 
 def _update(learner: Learner, rows: Sequence[WeightedSample], step: int, clock: StepClock) -> dict[str, float]:
     found = learner.update(rows, step)
     clock.end_update()
     return found
-
-
-def spread_evenly(kept: Sequence[Group], fill: Sequence[Group]) -> list[Group]:
-    """Return both in their orders, the fill between the others: a mini-batch is cut from neighbours, and needs signal."""
-    total, left = len(kept) + len(fill), (iter(kept), iter(fill))
-    return [next(left[(place + 1) * len(fill) // total > place * len(fill) // total]) for place in range(total)]
 
 
 def _check_filter(run: RunInfo, learner: Learner) -> None:

@@ -1,0 +1,77 @@
+"""A run is trained on from a checkpoint with the rewards of a replay."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from harness import SMALL, Cli
+from runs_on_disk import metric_rows, record, times_generated, weights_digest
+
+from astuner.inspection.run import Run
+
+KEYS = tuple(item if item.startswith("--set") else "--set=backbone=local" for item in SMALL)
+
+SPOILT = """
+def judge(workflow_task, workflow_output):
+    return float(len(str(workflow_output.metadata.get("final_answer"))) % 3)
+"""
+
+
+@pytest.fixture(scope="module")
+def project(quickstart: Path, separate_cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose run `calculator` has four steps, and checkpoints of the second and the last."""
+    home = tmp_path_factory.mktemp("trained") / "project"
+    shutil.copytree(quickstart, home, ignore=shutil.ignore_patterns("model"))
+    (home / "model").symlink_to(quickstart / "model")
+    finished = separate_cli("run", "--conf", "tune.yaml", *SMALL, cwd=home)
+    assert finished.returncode == 0, finished.stderr
+    return home
+
+
+@pytest.fixture
+def trained(project: Path) -> Path:
+    return record(project)
+
+
+def test_with_the_same_judge_it_ends_with_the_same_weights(trained: Path, project: Path, separate_cli: Cli):
+    before = weights_digest(trained, 4)
+    ran = separate_cli("replay", "calculator", "--conf", "tune.yaml", *KEYS, "--train-from", "2", "--out", "again", cwd=project)
+    assert ran.returncode == 0, ran.stderr
+    again = project / "again"
+    assert weights_digest(again, 4) == before == weights_digest(trained, 4)
+    assert set(times_generated(again).values()) == {1}
+    assert times_generated(again) == times_generated(trained)
+    after = [[row for row in metric_rows(run) if row["step"] > 2] for run in (again, trained)]
+    assert [{k: v for k, v in row.items() if k != "time/episodes_replayed"} for row in after[0]] == after[1]
+    assert Run(again).state.status == "finished"
+
+
+def test_with_another_judge_it_is_another_run(trained: Path, project: Path, separate_cli: Cli):
+    (project / "spoilt.py").write_text(SPOILT)
+    other = "--set=task_judge={judge_type: customized_protocol, judge_protocol: './spoilt.py:judge'}"
+    ran = separate_cli("replay", "calculator", "--conf", "tune.yaml", *KEYS, other, "--train-from", "2", cwd=project)
+    assert ran.returncode == 0, ran.stderr
+    assert "code changed" not in ran.stderr
+    there = trained / "replays" / "calculator"
+    assert weights_digest(there, 2) == weights_digest(trained, 2)
+    assert weights_digest(there, 4) != weights_digest(trained, 4)
+    refused = separate_cli("replay", "calculator", "--conf", "tune.yaml", *KEYS, cwd=project)
+    assert "holds something else than a replay of" in refused.stderr
+
+
+def test_what_is_not_about_scores_stays(trained: Path, project: Path, separate_cli: Cli):
+    refused = separate_cli("replay", "calculator", "--conf", "tune.yaml", *KEYS, "--train-from", "3", cwd=project)
+    assert "--train-from 3" in refused.stderr
+    assert "there are those of steps 2, 4" in refused.stderr
+    seed = separate_cli("replay", "calculator", "--conf", "tune.yaml", *KEYS, "--set=seed=7", "--train-from", "2", cwd=project)
+    assert seed.returncode == 2
+    assert "astuner.seed: was" in seed.stderr
+
+
+def test_from_the_start_every_stored_step_is_trained_again(trained: Path, project: Path, separate_cli: Cli):
+    ran = separate_cli("replay", "calculator", "--conf", "tune.yaml", *KEYS, "--train-from", "0", "--out", "start", cwd=project)
+    assert ran.returncode == 0, ran.stderr
+    assert weights_digest(project / "start", 4) == weights_digest(trained, 4)
+    assert times_generated(project / "start") == times_generated(trained)
