@@ -8,10 +8,24 @@ import click
 
 from astuner.cli.options import add_config_options
 from astuner.cli.own_venv import enter_venv_of
-from astuner.demonstrations.request import ADAPTER_LR, BATCH_SIZE, EPOCHS, TINY_LR, TINY_STEPS, WHOLE_LR, WarmStartRequest
+from astuner.demonstrations.request import (
+    ADAPTER_LR,
+    BATCH_SIZE,
+    EPOCHS,
+    TINY_LR,
+    TINY_STEPS,
+    TINY_STOP_LOSS,
+    WHOLE_LR,
+    WarmStartRequest,
+)
+
+EXAMPLE = """\b
+Examples:
+  astuner warm-start --conf tune.yaml --demos demos.jsonl --out model --tiny
+  astuner warm-start --conf tune.yaml --demos demos.jsonl --out model --epochs 2 --lr 2e-5"""
 
 
-@click.command(name="warm-start", epilog="Example: astuner warm-start --conf tune.yaml --demos demos.jsonl --out model --tiny")
+@click.command(name="warm-start", epilog=EXAMPLE)
 @add_config_options
 @click.option(
     "--demos",
@@ -41,6 +55,12 @@ from astuner.demonstrations.request import ADAPTER_LR, BATCH_SIZE, EPOCHS, TINY_
 @click.option(
     "--batch-size", default=BATCH_SIZE, show_default=True, type=click.IntRange(min=1), help="Most rows of an optimizer step."
 )
+@click.option(
+    "--stop-loss",
+    type=click.FloatRange(0),
+    help="End with the first epoch after which the loss of the trained demonstrations, in nats per token, is at most this; "
+    f"{TINY_STOP_LOSS:g} by default with --tiny.",
+)
 def warm_start(
     conf: Path,
     backbone: str | None,
@@ -52,6 +72,7 @@ def warm_start(
     epochs: int | None,
     lr: float | None,
     batch_size: int,
+    stop_loss: float | None,
 ) -> None:
     """Train the model on demonstrations, before reinforcement learning."""
     from astuner.demonstrations.warm_start import warm_start as start
@@ -69,6 +90,7 @@ def warm_start(
         epochs=epochs,
         batch_size=batch_size,
         lr=lr,
+        stop_loss=stop_loss,
     )
     with unwind_on_sigterm():
         report = start(request, lambda line: click.echo(line, err=True))

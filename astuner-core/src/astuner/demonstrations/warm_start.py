@@ -157,6 +157,7 @@ def _make_job(
         epochs=request.choose_epochs(len(train)),
         batch_size=request.batch_size,
         lr=request.choose_lr(adapters=parts.info.config.model.lora_rank > 0),
+        stop_loss=request.choose_stop_loss(),
         seed=parts.info.seed,
     )
 
@@ -169,10 +170,10 @@ def _measure_reward(
     request: WarmStartRequest, overrides: Sequence[str], parts: _Parts, when: str, model: str, say: Report
 ) -> float | None:
     """Play the validation tasks with a model; return the mean reward by the task's own judge."""
-    name = f"{parts.info.experiment_name}-warm-start-{when}"
+    home = f"{parts.info.config.experiment_dir}-warm-start-{when}"
     say(f"playing the validation tasks, {when}")
     run = evaluate(
-        request.conf, overrides=[*overrides, f"model.path={model}", f"experiment_name={name}"], backbone=request.backbone
+        request.conf, overrides=[*overrides, f"model.path={model}", f"experiment_dir={home}"], backbone=request.backbone
     )
     found = [row[REWARD] for row in run.read_rows() if REWARD in row]
     say(f"  {run.path}")
