@@ -77,7 +77,7 @@ def start(cli: Any, project: Path) -> Callable[..., Any]:
 
 
 def list_files(directory: Path) -> set[str]:
-    return {path.name for path in directory.iterdir()} - {"launcher_record", "__pycache__"}
+    return {path.name for path in directory.iterdir()} - {"launcher_record", "__pycache__", "state"}
 
 
 KNOWN = {"part.py", "project.jsonl", "project.yaml", "model", "demos.jsonl"}
