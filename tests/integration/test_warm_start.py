@@ -51,7 +51,7 @@ def read_numbers(printed: str, row: str) -> list[float]:
 def test_the_demonstrations_are_learnt_and_the_task_is_rewarded(warm_started: str) -> None:
     before, after = read_numbers(warm_started, "loss, 18 trained")
     assert before > 5
-    assert after <= 0.05
+    assert after <= 0.1
     assert read_numbers(warm_started, "token accuracy, 2 held out")[1] > 70
     before, after = read_numbers(warm_started, "reward, validation tasks")
     assert before <= 0.2

@@ -14,7 +14,6 @@ from astuner.demonstrations.request import (
     EPOCHS,
     TINY_LR,
     TINY_STEPS,
-    TINY_STOP_LOSS,
     WHOLE_LR,
     WarmStartRequest,
 )
@@ -55,12 +54,6 @@ Examples:
 @click.option(
     "--batch-size", default=BATCH_SIZE, show_default=True, type=click.IntRange(min=1), help="Most rows of an optimizer step."
 )
-@click.option(
-    "--stop-loss",
-    type=click.FloatRange(0),
-    help="End with the first epoch after which the loss of the trained demonstrations, in nats per token, is at most this; "
-    f"{TINY_STOP_LOSS:g} by default with --tiny.",
-)
 def warm_start(
     conf: Path,
     backbone: str | None,
@@ -72,7 +65,6 @@ def warm_start(
     epochs: int | None,
     lr: float | None,
     batch_size: int,
-    stop_loss: float | None,
 ) -> None:
     """Train the model on demonstrations, before reinforcement learning."""
     from astuner.demonstrations.warm_start import warm_start as start
@@ -90,7 +82,6 @@ def warm_start(
         epochs=epochs,
         batch_size=batch_size,
         lr=lr,
-        stop_loss=stop_loss,
     )
     with unwind_on_sigterm():
         report = start(request, lambda line: click.echo(line, err=True))

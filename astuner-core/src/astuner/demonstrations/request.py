@@ -13,9 +13,6 @@ EPOCHS = 3
 TINY_STEPS = 300
 """Steps after which a tiny model writes like a few dozen demonstrations; its epochs follow from it."""
 TINY_LR = 4e-3
-TINY_STOP_LOSS = 0.05
-"""In nats per token. A model that knows its demonstrations by heart no longer varies its answers, so that reinforcement learning
-has nothing to compare."""
 WHOLE_LR = 1e-5
 ADAPTER_LR = 2e-4
 
@@ -37,9 +34,6 @@ class WarmStartRequest:
     batch_size: int = field(default=BATCH_SIZE, validator=ge(1))
     lr: float | None = field(default=None, validator=optional(gt(0)))
 
-    stop_loss: float | None = field(default=None, validator=optional(ge(0)))
-    """The loss of the trained demonstrations that is enough."""
-
     def choose_epochs(self, rows: int) -> int:
         """Return the number of passes over so many rows."""
         if self.epochs is not None:
@@ -51,7 +45,3 @@ class WarmStartRequest:
         if self.lr is not None:
             return self.lr
         return TINY_LR if self.tiny else ADAPTER_LR if adapters else WHOLE_LR
-
-    def choose_stop_loss(self) -> float | None:
-        """Return the loss at which training ends early; None trains all epochs."""
-        return TINY_STOP_LOSS if self.stop_loss is None and self.tiny else self.stop_loss

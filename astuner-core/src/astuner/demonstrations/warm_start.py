@@ -157,7 +157,6 @@ def _make_job(
         epochs=request.choose_epochs(len(train)),
         batch_size=request.batch_size,
         lr=request.choose_lr(adapters=parts.info.config.model.lora_rank > 0),
-        stop_loss=request.choose_stop_loss(),
         seed=parts.info.seed,
     )
 

@@ -26,8 +26,6 @@ class WarmStartJob:
     """The most rows of an optimizer step."""
     lr: float
     """The highest rate; it rises for the first tenth of the steps, and falls to 0 by the last."""
-    stop_loss: float | None
-    """Training ends with the first epoch after which the loss of the trained rows is at most this, if it is given."""
     seed: int
     """Decides the order of the rows."""
 

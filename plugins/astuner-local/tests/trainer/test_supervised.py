@@ -56,7 +56,6 @@ def train(start: Path, tmp_path: Path) -> Callable[..., tuple[WarmStartResult, P
             "epochs": 20,
             "batch_size": 1,
             "lr": 4e-3,
-            "stop_loss": None,
             "seed": 0,
         }
         job = WarmStartJob(**{**known, "out": directory, **changes})
@@ -69,7 +68,7 @@ def train(start: Path, tmp_path: Path) -> Callable[..., tuple[WarmStartResult, P
 
 def test_an_update_has_the_gradient_of_the_cross_entropy_of_the_trained_tokens(start: Path) -> None:
     rows = [make_sample(start, "the sky is", " blue", "a"), make_sample(start, "red", " green blue", "b")]
-    job = WarmStartJob(model=start, out=start, train=rows, held_out=(), epochs=1, batch_size=2, lr=0.0, stop_loss=None, seed=0)
+    job = WarmStartJob(model=start, out=start, train=rows, held_out=(), epochs=1, batch_size=2, lr=0.0, seed=0)
     model = AutoModelForCausalLM.from_pretrained(start)
     exact = copy.deepcopy(model).double()
     losses = []
@@ -97,7 +96,7 @@ def test_the_fit_is_that_of_transformers_own_forward(start: Path) -> None:
         logp = model(input_ids=ids[None]).logits[0].log_softmax(-1)
     places = np.flatnonzero(row.mask)
     expected = -float(np.mean([float(logp[at - 1, ids[at]]) for at in places]))
-    job = WarmStartJob(model=start, out=start, train=[row], held_out=(), epochs=1, batch_size=1, lr=0.0, stop_loss=None, seed=0)
+    job = WarmStartJob(model=start, out=start, train=[row], held_out=(), epochs=1, batch_size=1, lr=0.0, seed=0)
     fit = Trainer(model, make_options(ALIGNMENT.defaults()["trainer"], job, total_steps=1, dtype="float32")).measure_fit([row])
     assert fit.loss == pytest.approx(expected, rel=1e-5)
     assert fit.tokens == len(places)
@@ -133,13 +132,6 @@ def test_held_out_rows_are_measured_and_not_trained(train: Any, start: Path) -> 
     assert "held out loss" in lines[0]
     assert lines[-1].startswith("epoch 20 of 20: trained loss ")
     assert len(lines) == 11
-
-
-def test_training_ends_once_the_loss_is_low_enough(train: Any) -> None:
-    result, _, lines = train(stop_loss=0.5)
-    assert result.steps < 40
-    assert result.after["trained"].loss <= 0.5
-    assert lines[-1].startswith(f"epoch {result.steps // 2} of 20: ")
 
 
 def test_the_same_seed_makes_the_same_tiny_model(start: Path, tmp_path: Path) -> None:

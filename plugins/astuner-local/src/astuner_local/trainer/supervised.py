@@ -49,18 +49,15 @@ def warm_start(run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) ->
     say(f"before: {_describe(before)}")
     every = max(1, round(job.epochs / REPORTS))
     step = 0
-    after = before
     for epoch, batches in enumerate(_shuffle_epochs(job), 1):
         for batch in batches:
             step += 1
             rows = [TrainRow(sample=sample, advantage=1.0, group=sample.task_id) for sample in batch]
             trainer.update(rows, step)
-        ends = epoch == job.epochs or _is_enough(trainer, job)
-        if ends or epoch % every == 0:
-            after = _measure(trainer, job)
-            say(f"epoch {epoch} of {job.epochs}: {_describe(after)}")
-        if ends:
-            break
+        if epoch % every == 0 and epoch < job.epochs:
+            say(f"epoch {epoch} of {job.epochs}: {_describe(_measure(trainer, job))}")
+    after = _measure(trainer, job)
+    say(f"epoch {job.epochs} of {job.epochs}: {_describe(after)}")
     if not hasattr(model, "peft_config"):
         model.to(getattr(torch, dtype))
     save_hf(model, load_renderer(str(job.model), **run.config.model.rendering).tokenizer, Path(job.out))
@@ -98,10 +95,6 @@ def _cut_batches(rows: Sequence[Sample], size: int) -> list[list[Sample]]:
     count = math.ceil(len(rows) / size)
     edges = [len(rows) * number // count for number in range(count + 1)]
     return [list(rows[start:end]) for start, end in pairwise(edges)]
-
-
-def _is_enough(trainer: Trainer, job: WarmStartJob) -> bool:
-    return job.stop_loss is not None and trainer.measure_fit(job.train).loss <= job.stop_loss
 
 
 def _measure(trainer: Trainer, job: WarmStartJob) -> dict[str, Fit]:
