@@ -40,8 +40,10 @@ class Tiny(Learns):
     def make_tiny_tokenizer(self, job):
         from astuner.testing.tokenizer import tiny_tokenizer
 
-        tiny_tokenizer().save_pretrained(job.out)
+        tokenizer = tiny_tokenizer()
+        tokenizer.save_pretrained(job.out)
         (job.out / "texts.txt").write_text("\\n".join(job.texts))
+        return tokenizer
 
     def make_tiny_model(self, job):
         (job.out / "config.json").write_text('{"max_position_embeddings": %d}' % job.context)

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from astuner.demonstrations.holdout import split_holdout
 from astuner.demonstrations.output_directory import check_free, make_beside, move_into_place
-from astuner.demonstrations.reading import read_demonstrations
+from astuner.demonstrations.reading import Demonstration, read_demonstrations
 from astuner.demonstrations.recording import RecordedDemonstration, record_demonstrations
 from astuner.demonstrations.report import WarmStartReport
 from astuner.demonstrations.request import WarmStartRequest
@@ -23,6 +23,7 @@ from astuner.planning.plan import Plan, plan_run
 from astuner.plugins.hooks import Hooks
 from astuner.protocols import Reader, RunInfo, TinyModelJob, WarmStartJob
 from astuner.protocols.optional import MakesTinyModels, WarmStarts, find_offer
+from astuner.rendering import TemplateRenderer, load_renderer
 from astuner.schema import Sample
 
 Report = Callable[[str], object]
@@ -98,14 +99,9 @@ def _make_parts(request: WarmStartRequest, overrides: Sequence[str], beside: Pat
 
 def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> list[RecordedDemonstration]:
     """Return the samples of all demonstrations; raises `ConfigError` with all that is wrong with them."""
-    from astuner.rendering import load_renderer
-
     read = read_demonstrations(request.demos)
     problems = list(read.problems)
-    if request.tiny:
-        _find_tiny_maker(parts).make_tiny_tokenizer(_make_tiny_job(parts, list_texts(read.sound, parts.reader)))
-    config = parts.info.config
-    renderer = load_renderer(parts.model, **config.model.rendering)
+    renderer = _make_renderer(request, parts, read.sound)
     tracker = parts.plan.recipe.tracker
     make_tracker = parts.hooks.make_tracker(tracker.candidate, tracker.options, parts.info)
     found = record_demonstrations(read.sound, renderer, make_tracker, limit=_find_context(parts))
@@ -119,6 +115,15 @@ def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> list[Reco
         name = tracker.candidate.name
         say(f"{tokens} tokens of the assistant are not trained ({reason}), since the tracker '{name}' of the run leaves them out")
     return list(found.recorded)
+
+
+def _make_renderer(request: WarmStartRequest, parts: _Parts, demonstrations: Sequence[Demonstration]) -> TemplateRenderer:
+    options = parts.info.config.model.rendering
+    if not request.tiny:
+        return load_renderer(parts.model, **options)
+    # Loading it again would import torch, before the demonstrations are checked.
+    tokenizer = _find_tiny_maker(parts).make_tiny_tokenizer(_make_tiny_job(parts, list_texts(demonstrations, parts.reader)))
+    return TemplateRenderer(tokenizer, source=parts.model, **options)
 
 
 def _get_line(problem: Problem) -> int:

@@ -159,8 +159,8 @@ class WarmStarts(Protocol):
 class MakesTinyModels(Protocol):
     """A backbone that makes tiny models for new tasks: `astuner warm-start --tiny`."""
 
-    def make_tiny_tokenizer(self, job: TinyModelJob) -> None:
-        """Write the tokenizer alone; imports no torch."""
+    def make_tiny_tokenizer(self, job: TinyModelJob) -> Any:
+        """Write the tokenizer alone, and return it, one of transformers; imports no torch."""
 
     def make_tiny_model(self, job: TinyModelJob) -> None:
         """Write a model with random weights next to the tokenizer."""

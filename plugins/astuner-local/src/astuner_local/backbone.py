@@ -14,6 +14,8 @@ from astuner.training.keys import LOOP_HONOURS
 from astuner_local.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
     from astuner.memory.parts import MemoryPlan, MemoryQuestion
     from astuner.rollout.recipe import Recipe
 
@@ -99,11 +101,11 @@ class LocalBackbone:
         with restore_torch_settings():
             return warm_start(run, job, say)
 
-    def make_tiny_tokenizer(self, job: TinyModelJob) -> None:
-        """Write the tokenizer of a tiny model for a task."""
+    def make_tiny_tokenizer(self, job: TinyModelJob) -> PreTrainedTokenizerFast:
+        """Write the tokenizer of a tiny model for a task, and return it."""
         from astuner_local.tiny.task_tokenizer import make_tiny_tokenizer
 
-        make_tiny_tokenizer(job)
+        return make_tiny_tokenizer(job)
 
     def make_tiny_model(self, job: TinyModelJob) -> None:
         """Write a tiny model with random weights next to its tokenizer."""

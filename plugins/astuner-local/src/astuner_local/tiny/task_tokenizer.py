@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from transformers import PreTrainedTokenizerFast
+
 from astuner.protocols import TinyModelJob
 from astuner_local.tiny.tokenizer import save_tokenizer, train_tokenizer
 
@@ -12,6 +14,8 @@ ROLES = "system\nTools: \nuser\nassistant\n"
 """What the chat template writes around every text."""
 
 
-def make_tiny_tokenizer(job: TinyModelJob) -> None:
-    """Train on the texts of the task, and write the tokenizer."""
-    save_tokenizer(train_tokenizer([*job.texts, ROLES], VOCAB_SIZE), job.out)
+def make_tiny_tokenizer(job: TinyModelJob) -> PreTrainedTokenizerFast:
+    """Train on the texts of the task; write the tokenizer, and return it."""
+    tokenizer = train_tokenizer([*job.texts, ROLES], VOCAB_SIZE)
+    save_tokenizer(tokenizer, job.out)
+    return tokenizer
