@@ -123,7 +123,7 @@ def _make_renderer(request: WarmStartRequest, parts: _Parts, demonstrations: Seq
         return load_renderer(parts.model, **options)
     # Loading it again would import torch, before the demonstrations are checked.
     tokenizer = _find_tiny_maker(parts).make_tiny_tokenizer(_make_tiny_job(parts, list_texts(demonstrations, parts.reader)))
-    return TemplateRenderer(tokenizer, source=parts.model, **options)
+    return TemplateRenderer(tokenizer, (), source=parts.model, **options)
 
 
 def _get_line(problem: Problem) -> int:
