@@ -79,8 +79,8 @@ astuner:
   data: {train_batch_size: 12, max_prompt_length: 128, max_response_length: 96}
   rollout: {user_workflow: "./agent.py:Router", num_repeat: 8, max_model_len: 256, max_response_length_in_one_turn: 32}
   trainer_common:
-    total_training_steps: 80
-    optim: {lr: 1.0e-3, lr_warmup_steps: 5, lr_scheduler_type: linear}
+    total_training_steps: 40
+    optim: {lr: 2.0e-4, lr_warmup_steps: 5, lr_scheduler_type: linear}
     val_before_train: true
     val_pass_n: 1
     test_freq: -1
