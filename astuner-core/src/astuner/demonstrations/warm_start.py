@@ -9,6 +9,7 @@ from typing import cast
 
 from attrs import evolve, frozen
 
+from astuner.containment.process_state import restore_process_state
 from astuner.demonstrations.holdout import split_holdout
 from astuner.demonstrations.output_directory import check_free, make_beside, move_into_place
 from astuner.demonstrations.reading import Demonstration, read_demonstrations
@@ -16,8 +17,8 @@ from astuner.demonstrations.recording import RecordedDemonstration, record_demon
 from astuner.demonstrations.report import WarmStartReport
 from astuner.demonstrations.request import WarmStartRequest
 from astuner.demonstrations.task_texts import list_texts
+from astuner.driver.launch import evaluate_run
 from astuner.errors import ConfigError, Problem, UsageError
-from astuner.launching import evaluate
 from astuner.memory.model_file import read_model_config
 from astuner.planning.plan import Plan, plan_run
 from astuner.plugins.hooks import Hooks
@@ -176,9 +177,8 @@ def _measure_reward(
     """Play the validation tasks with a model; return the mean reward by the task's own judge."""
     home = f"{parts.info.config.experiment_dir}-warm-start-{when}"
     say(f"playing the validation tasks, {when}")
-    run = evaluate(
-        request.conf, overrides=[*overrides, f"model.path={model}", f"experiment_dir={home}"], backbone=request.backbone
-    )
-    found = [row[REWARD] for row in run.read_rows() if REWARD in row]
-    say(f"  {run.path}")
-    return float(found[-1]) if found else None
+    items = [*overrides, f"model.path={model}", f"experiment_dir={home}"]
+    with restore_process_state(request.conf.absolute().parent):
+        outcome = evaluate_run(request.conf, None, request.backbone, items)
+    say(f"  {outcome.directory}")
+    return (outcome.after or {}).get(REWARD)
