@@ -19,6 +19,7 @@ from astuner.protocols.own_venv import OwnVenv
 from astuner.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
 from astuner.protocols.settled_value import SettledValue
 from astuner.protocols.tracker import ContextPolicy, ContextRoom, EpisodeIdentity, MakeTracker, Tracked, Tracker
+from astuner.protocols.warm_start import Fit, TinyModelJob, WarmStartJob, WarmStartResult
 from astuner.protocols.workflow import ChatModel, Environment, MakeEnvironment, Tuner, Workflow
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "EpisodeIdentity",
     "EpisodeStore",
     "Estimator",
+    "Fit",
     "Judge",
     "Logger",
     "MakeEngine",
@@ -46,8 +48,11 @@ __all__ = [
     "Sampled",
     "SettledValue",
     "TaskSource",
+    "TinyModelJob",
     "Tracked",
     "Tracker",
     "Tuner",
+    "WarmStartJob",
+    "WarmStartResult",
     "Workflow",
 ]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from astuner.protocols.own_venv import OwnVenv
     from astuner.protocols.run import RunInfo
     from astuner.protocols.settled_value import SettledValue
+    from astuner.protocols.warm_start import TinyModelJob, WarmStartJob, WarmStartResult
     from astuner.schema import Episode, Group, Split, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 
 Offer = TypeVar("Offer")
@@ -143,6 +144,26 @@ class Throwaway(Protocol):
     @property
     def throwaway(self) -> bool:
         """Whether each run is in `EXPERIMENT.NAME` next to the experiment's directory, and replaces the previous one."""
+
+
+class WarmStarts(Protocol):
+    """A backbone that trains on demonstrations: `astuner warm-start`."""
+
+    def warm_start(self, run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) -> WarmStartResult:
+        """Train a model with the cross entropy of the samples' trained tokens, and write it; `say` shows lines of progress.
+
+        The same job gives the same weights. `run` has the settings of the model, such as adapters.
+        """
+
+
+class MakesTinyModels(Protocol):
+    """A backbone that makes tiny models for new tasks: `astuner warm-start --tiny`."""
+
+    def make_tiny_tokenizer(self, job: TinyModelJob) -> Any:
+        """Write the tokenizer alone, and return it, one of transformers; imports no torch."""
+
+    def make_tiny_model(self, job: TinyModelJob) -> None:
+        """Write a model with random weights next to the tokenizer."""
 
 
 # Of engines and readers.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from astuner.config.alignment import Alignment
 from astuner.processes.gpus import gpu_count
-from astuner.protocols import Control, RunInfo, SettledValue, TaskSource
+from astuner.protocols import Control, RunInfo, SettledValue, TaskSource, TinyModelJob, WarmStartJob, WarmStartResult
 from astuner.schema import Event
 from astuner.training.keys import LOOP_HONOURS
 from astuner_local.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
     from astuner.memory.parts import MemoryPlan, MemoryQuestion
     from astuner.rollout.recipe import Recipe
 
@@ -90,6 +92,26 @@ class LocalBackbone:
         from astuner_local.trainer.export import export
 
         export(checkpoint, out, merge_lora=merge_lora, dtype=dtype)
+
+    def warm_start(self, run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) -> WarmStartResult:
+        """Train on demonstrations, with the trainer of a run."""
+        from astuner_local.engine.torch_settings import restore_torch_settings
+        from astuner_local.trainer.supervised import warm_start
+
+        with restore_torch_settings():
+            return warm_start(run, job, say)
+
+    def make_tiny_tokenizer(self, job: TinyModelJob) -> PreTrainedTokenizerFast:
+        """Write the tokenizer of a tiny model for a task, and return it."""
+        from astuner_local.tiny.task_tokenizer import make_tiny_tokenizer
+
+        return make_tiny_tokenizer(job)
+
+    def make_tiny_model(self, job: TinyModelJob) -> None:
+        """Write a tiny model with random weights next to its tokenizer."""
+        from astuner_local.tiny.task_model import make_tiny_model
+
+        make_tiny_model(job)
 
     def close(self) -> None:
         """Nothing to do: `train` closes what it opened on every path."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -14,7 +13,7 @@ from transformers.utils import logging
 
 from astuner_local.tiny.demos import TOOL_NAME, make_careless, to_plain_text
 from astuner_local.tiny.model import new_model
-from astuner_local.tiny.tokenizer import train_tokenizer
+from astuner_local.tiny.tokenizer import save_tokenizer, train_tokenizer
 from astuner_local.tiny.warm_start import warm_start
 
 CORPUS_SIZE = 2000
@@ -45,10 +44,9 @@ def make_tiny_model(directory: Path, *, seed: int, progress: Callable[[int, int]
             before = done.last
     finally:
         torch.set_num_threads(threads)
-    with _disable_progress_bars():
+    with disable_progress_bars():
         model.save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    _name_portable_class(directory / "tokenizer_config.json")
+    save_tokenizer(tokenizer, directory)
 
 
 class _Steps:
@@ -64,7 +62,7 @@ class _Steps:
 
 
 @contextmanager
-def _disable_progress_bars() -> Iterator[None]:
+def disable_progress_bars() -> Iterator[None]:
     """Keep transformers from drawing its own bar for a file of one megabyte."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers ships it without types
@@ -80,10 +78,3 @@ def _corpus() -> Iterator[str]:
     for conversation in islice(make_careless(Random(0)), CORPUS_SIZE):
         yield from (to_plain_text(message) for message in conversation)
         yield f"system\nTools: {TOOL_NAME}\nuser\nassistant\n"
-
-
-def _name_portable_class(file: Path) -> None:
-    """Name a tokenizer class that transformers before 5 can load too, unlike the default."""
-    config = json.loads(file.read_text(encoding="utf-8"))
-    config["tokenizer_class"] = "PreTrainedTokenizerFast"
-    file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

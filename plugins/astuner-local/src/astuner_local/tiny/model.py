@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 CONTEXT = 512
 
 
-def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
+def new_model(tokenizer: PreTrainedTokenizerFast, seed: int, context: int = CONTEXT) -> Qwen2ForCausalLM:
     """Return a float32 model with random weights; the caller's random state is left as it was."""
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -18,7 +18,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM
         # Heads of 32: the smallest size that every serving engine has attention kernels for.
         num_attention_heads=3,
         num_key_value_heads=3,
-        max_position_embeddings=CONTEXT,
+        max_position_embeddings=context,
         tie_word_embeddings=True,
         # The usual 0.02 is small for such a narrow model: it would spend its first hundred steps growing.
         initializer_range=0.08,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from astuner.protocols import Fit
 from astuner.schema import Sample
 from astuner.training.losses import divergence
 from astuner.training.minibatches import compute_token_shares, cut_mini_batches
@@ -23,6 +24,7 @@ from astuner.training.schedule import compute_learning_rate
 from astuner.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.families import unwrap_causal_lm
+from astuner_local.trainer.fit import measure_fit
 from astuner_local.trainer.memory import affordable_tokens
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import Reference
@@ -129,6 +131,11 @@ class Trainer:
             tokens += len(batch.targets)
         self._reward_kl = k3 / tokens if tokens else None
         return found
+
+    def measure_fit(self, samples: Sequence[Sample]) -> Fit:
+        """Return how well the current weights predict the trained tokens."""
+        rows = [TrainRow(sample=sample, advantage=0.0, group=sample.task_id) for sample in samples]
+        return measure_fit(self._forward, self._lay_out(rows, [1.0] * len(rows)), self.options)
 
     def save(self, directory: Path) -> None:
         """Write what `load` needs to continue bit for bit with the same weights: moments, step, options."""

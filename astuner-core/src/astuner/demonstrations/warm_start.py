@@ -1,0 +1,184 @@
+"""The warm start: from demonstrations to a model that writes like them, measured before and after by the task's own judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import cast
+
+from attrs import evolve, frozen
+
+from astuner.containment.process_state import restore_process_state
+from astuner.demonstrations.holdout import split_holdout
+from astuner.demonstrations.output_directory import check_free, make_beside, move_into_place
+from astuner.demonstrations.reading import Demonstration, read_demonstrations
+from astuner.demonstrations.recording import RecordedDemonstration, record_demonstrations
+from astuner.demonstrations.report import WarmStartReport
+from astuner.demonstrations.request import WarmStartRequest
+from astuner.demonstrations.task_texts import list_texts
+from astuner.driver.launch import evaluate_run
+from astuner.errors import ConfigError, Problem, UsageError
+from astuner.memory.model_file import read_model_config
+from astuner.planning.plan import Plan, plan_run
+from astuner.plugins.hooks import Hooks
+from astuner.protocols import Reader, RunInfo, TinyModelJob, WarmStartJob
+from astuner.protocols.optional import MakesTinyModels, WarmStarts, find_offer
+from astuner.rendering import TemplateRenderer, load_renderer
+from astuner.schema import Sample
+
+Report = Callable[[str], object]
+
+REWARD = "val/reward/mean"
+
+
+def warm_start(request: WarmStartRequest, say: Report) -> WarmStartReport:
+    """Train the model of a configuration on demonstrations, and write it to a new directory; `say` shows lines of progress.
+
+    Raises `ConfigError` with everything that is wrong with the demonstrations at once, before anything is trained. The directory
+    has the whole model in the end, or does not exist.
+    """
+    check_free(request.out)
+    with make_beside(request.out) as beside:
+        overrides = list(request.overrides)
+        if request.tiny:
+            start = beside / "start"
+            start.mkdir()
+            overrides += [f"model.path={start}", "model.lora_rank=0"]
+        parts = _make_parts(request, overrides, beside)
+        recorded = _prepare(request, parts, say)
+        trained, held_out = split_holdout(recorded, request.holdout, parts.info.seed)
+        if request.tiny:
+            _find_tiny_maker(parts).make_tiny_model(_make_tiny_job(parts, ()))
+        judged = next(iter(parts.reader.read("validation")), None) is not None
+        before = _measure_reward(request, overrides, parts, "before", parts.model, say) if judged else None
+        job = _make_job(request, parts, beside / "model", (trained, held_out))
+        say(f"training: {len(job.train)} rows, {job.epochs} epochs, learning rate {job.lr:g}")
+        result = parts.backbone.warm_start(parts.info, job, say)
+        after = _measure_reward(request, overrides, parts, "after", str(job.out), say) if judged else None
+        move_into_place(job.out, request.out)
+    return WarmStartReport(
+        result=result,
+        demonstrations={"trained": len(trained), "held out": len(held_out)},
+        rewards=(before, after),
+        out=request.out,
+        conf=request.conf,
+        backbone=request.backbone,
+        overrides=request.overrides,
+    )
+
+
+@frozen(kw_only=True, eq=False)
+class _Parts:
+    plan: Plan
+    hooks: Hooks
+    info: RunInfo
+    backbone: WarmStarts
+    reader: Reader
+
+    @property
+    def model(self) -> str:
+        return self.info.config.model.path
+
+
+def _make_parts(request: WarmStartRequest, overrides: Sequence[str], beside: Path) -> _Parts:
+    plan = plan_run(request.conf, overrides, request.backbone)
+    hooks = Hooks(plan.catalog, on_listener_error=lambda _: None, options=plan.loaded.config.plugins.options)
+    hooks.check_pending()
+    info = evolve(plan.run_info(), directory=beside, attempt=0)
+    made = hooks.make_backbone(plan.backbone.candidate, plan.backbone.options, info)
+    backbone = find_offer(made, WarmStarts)
+    name = plan.backbone.candidate.name
+    if backbone is None or (request.tiny and find_offer(made, MakesTinyModels) is None):
+        what = "makes no tiny models" if backbone is not None else "does not train on demonstrations"
+        raise UsageError(
+            f"the backbone '{name}' {what}; name one that does with --backbone. `astuner plugin list` shows what is installed"
+        )
+    reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
+    return _Parts(plan=plan, hooks=hooks, info=info, backbone=backbone, reader=reader)
+
+
+def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> list[RecordedDemonstration]:
+    """Return the samples of all demonstrations; raises `ConfigError` with all that is wrong with them."""
+    read = read_demonstrations(request.demos)
+    problems = list(read.problems)
+    renderer = _make_renderer(request, parts, read.sound)
+    tracker = parts.plan.recipe.tracker
+    make_tracker = parts.hooks.make_tracker(tracker.candidate, tracker.options, parts.info)
+    found = record_demonstrations(read.sound, renderer, make_tracker, limit=_find_context(parts))
+    problems += found.problems
+    if problems:
+        raise ConfigError(sorted(problems, key=_get_line))
+    for text in renderer.notices:
+        say(text)
+    untrained = sum((Counter(one.untrained) for one in found.recorded), Counter[str]())
+    for reason, tokens in untrained.items():
+        name = tracker.candidate.name
+        say(f"{tokens} tokens of the assistant are not trained ({reason}), since the tracker '{name}' of the run leaves them out")
+    return list(found.recorded)
+
+
+def _make_renderer(request: WarmStartRequest, parts: _Parts, demonstrations: Sequence[Demonstration]) -> TemplateRenderer:
+    options = parts.info.config.model.rendering
+    if not request.tiny:
+        return load_renderer(parts.model, **options)
+    # Loading it again would import torch, before the demonstrations are checked.
+    tokenizer = _find_tiny_maker(parts).make_tiny_tokenizer(_make_tiny_job(parts, list_texts(demonstrations, parts.reader)))
+    return TemplateRenderer(tokenizer, (), source=parts.model, **options)
+
+
+def _get_line(problem: Problem) -> int:
+    return problem.line or 0
+
+
+def _find_context(parts: _Parts) -> int:
+    """Return the most tokens of a conversation: what the run allows, and what the model was made for."""
+    longest = (read_model_config(parts.model, fetch=False) or {}).get("max_position_embeddings")
+    allowed = parts.info.config.rollout.max_model_len
+    return min(allowed, longest) if isinstance(longest, int) else allowed
+
+
+def _find_tiny_maker(parts: _Parts) -> MakesTinyModels:
+    return cast("MakesTinyModels", parts.backbone)
+
+
+def _make_tiny_job(parts: _Parts, texts: Sequence[str]) -> TinyModelJob:
+    config = parts.info.config
+    return TinyModelJob(out=Path(parts.model), texts=texts, context=config.rollout.max_model_len, seed=config.seed)
+
+
+def _make_job(
+    request: WarmStartRequest,
+    parts: _Parts,
+    out: Path,
+    demonstrations: tuple[Sequence[RecordedDemonstration], Sequence[RecordedDemonstration]],
+) -> WarmStartJob:
+    out.mkdir()
+    train, held_out = (_list_samples(part) for part in demonstrations)
+    return WarmStartJob(
+        model=parts.model,
+        out=out,
+        train=train,
+        held_out=held_out,
+        epochs=request.choose_epochs(len(train)),
+        batch_size=request.batch_size,
+        lr=request.choose_lr(adapters=parts.info.config.model.lora_rank > 0),
+        seed=parts.info.seed,
+    )
+
+
+def _list_samples(demonstrations: Sequence[RecordedDemonstration]) -> list[Sample]:
+    return [sample for demonstration in demonstrations for sample in demonstration.samples if sample.trained]
+
+
+def _measure_reward(
+    request: WarmStartRequest, overrides: Sequence[str], parts: _Parts, when: str, model: str, say: Report
+) -> float | None:
+    """Play the validation tasks with a model; return the mean reward by the task's own judge."""
+    home = f"{parts.info.config.experiment_dir}-warm-start-{when}"
+    say(f"playing the validation tasks, {when}")
+    items = [*overrides, f"model.path={model}", f"experiment_dir={home}"]
+    with restore_process_state(request.conf.absolute().parent):
+        outcome = evaluate_run(request.conf, None, request.backbone, items)
+    say(f"  {outcome.directory}")
+    return (outcome.after or {}).get(REWARD)

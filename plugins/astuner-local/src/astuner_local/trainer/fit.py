@@ -1,0 +1,35 @@
+"""How well a model predicts given tokens: cross entropy and accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from astuner.protocols import Fit
+from astuner_local.trainer.attention import attend_over
+from astuner_local.trainer.logprobs import token_logprobs
+from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.step import MicroBatch
+
+if TYPE_CHECKING:
+    from astuner_local.forward.seam import Forward
+
+
+@torch.no_grad()
+def measure_fit(forward: Forward, batches: Sequence[MicroBatch], options: TrainerOptions) -> Fit:
+    """Return the means over the trained tokens of all passes."""
+    rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
+    loss, right, tokens = 0.0, 0, 0
+    for batch in batches:
+        hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
+        wanted = hidden.index_select(0, batch.predictors)  # [R, d]
+        # In pieces, as in training: never all logits [R, vocab] at once.
+        pieces = zip(torch.split(wanted, rows_per_pass), torch.split(batch.targets, rows_per_pass), strict=True)
+        for piece, targets in pieces:
+            logits = forward.logits(piece)  # [r, vocab]
+            right += int((logits.argmax(-1) == targets).sum())
+            loss -= float(token_logprobs(logits, targets, options)[0].sum(dtype=torch.float64))
+            tokens += len(targets)
+    return Fit(loss=loss / max(1, tokens), accuracy=right / max(1, tokens), tokens=tokens)
