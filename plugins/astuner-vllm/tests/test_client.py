@@ -4,8 +4,10 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 
 from astuner.schema import Chunk, Request
@@ -351,3 +353,23 @@ async def test_a_prefix_cache_that_stays_is_an_error(fake: Any, tmp_path: Any) -
 )
 async def test_loopback_is_told_by_the_address(url: str, expected: bool) -> None:
     assert is_loopback(url) is expected
+
+
+@pytest.mark.parametrize(("url", "expected"), [("http://127.0.0.1:9", 60.0), ("http://[::1]:9", 60.0), ("http://gpu-7:9", 10.0)])
+async def test_only_a_server_on_this_machine_has_a_minute_to_connect(
+    url: str, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        limits.append(request.extensions["timeout"]["connect"])
+        return httpx.Response(200, json={"weight_version": "default"})
+
+    monkeypatch.setattr(httpx, "AsyncClient", partial(httpx.AsyncClient, transport=httpx.MockTransport(answer)))
+    client = ServerClient(url)
+    await client.open()
+    try:
+        assert await client.get_weight_label() == "default"
+    finally:
+        await client.close()
+    assert limits == [expected]

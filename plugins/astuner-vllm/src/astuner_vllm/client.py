@@ -31,7 +31,7 @@ UNCHANGED = "default"
 """vLLM's label for its initial weights."""
 CONNECT_S = 10.0
 LOOPBACK_CONNECT_S = 60.0
-"""For a server on this machine, where a port without a server refuses at once: longer than that takes only a busy machine."""
+"""For a server on this machine: a port that nobody listens on refuses at once, so only a busy machine needs longer."""
 SHORT_S = 20.0
 """For cheap requests."""
 LONG_S = 600.0
@@ -100,6 +100,10 @@ class ServerClient:
         """Whether the server runs on this machine."""
         return is_loopback(self.url)
 
+    @property
+    def _connect_s(self) -> float:
+        return LOOPBACK_CONNECT_S if self.loopback else CONNECT_S
+
     async def open(self) -> None:
         """Create the session; no connection is made yet."""
         import httpx
@@ -111,7 +115,7 @@ class ServerClient:
             self._http = httpx.AsyncClient(
                 base_url=self.url,
                 headers=headers,
-                timeout=httpx.Timeout(None, connect=LOOPBACK_CONNECT_S if self.loopback else CONNECT_S),
+                timeout=httpx.Timeout(None, connect=self._connect_s),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=4.0),
                 trust_env=not self.loopback,  # no proxy for a server on this machine
             )
@@ -248,7 +252,7 @@ class ServerClient:
                 method,
                 path,
                 json=body,
-                timeout=httpx.Timeout(timeout_s, connect=LOOPBACK_CONNECT_S if self.loopback else CONNECT_S),
+                timeout=httpx.Timeout(timeout_s, connect=self._connect_s),
                 # After an internal error, vLLM closes the connection silently.
                 headers={"connection": "close"},
             )
