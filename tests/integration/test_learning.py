@@ -76,7 +76,7 @@ def test_every_option_trains(cli: Cli, project: Path, settings: tuple[str, ...])
 
 def test_a_checkpoint_exports_to_a_model_that_generates_the_same(cli: Cli, greedy: Greedy, project: Path, tmp_path: Path):
     assert cli("run", "--conf", "tune.yaml", *SMALL, cwd=project).returncode == 0
-    exported = cli("export", record(project), "--out", tmp_path / "out", cwd=project)
+    exported = cli("export", record(project).name, "--out", tmp_path / "out", cwd=project)
     assert exported.returncode == 0, exported.stderr
     assert greedy(tmp_path / "out") == greedy(record(project) / "checkpoints" / "step_4")
     assert greedy(tmp_path / "out") != greedy(project / "model")

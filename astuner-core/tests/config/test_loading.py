@@ -119,6 +119,14 @@ def test_unknown_key_is_named_with_line_and_suggestion(problem: OneProblem, tmp_
     assert str(found) == f"{tmp_path}/run.yaml:6: astuner.rollout.temprature: there is no such key. Did you mean 'temperature'?"
 
 
+def test_a_misspelt_key_does_not_hide_what_is_wrong_with_the_key_beside_it_that_it_resembles(problems: Problems) -> None:
+    rest = "  rollout: {user_workflow: agent->Agent}\n"
+    both = problems("astuner:\n  model: {path: ./nothing, pth: x}\n" + rest)
+    assert {problem.key for problem in both} == {"astuner.model.pth", "astuner.model.path"}
+    alone = problems("astuner:\n  model: {pth: ./nothing}\n" + rest)
+    assert [(problem.key, problem.suggestion) for problem in alone] == [("astuner.model.pth", "path")]
+
+
 def test_misspelt_section_is_no_component(problem: OneProblem) -> None:
     found = problem("    val_kwarg: {top_p: 0.5}\n")
     assert (found.key, found.line, found.suggestion) == ("astuner.rollout.val_kwarg", 6, "val_kwargs")

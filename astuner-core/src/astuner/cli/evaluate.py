@@ -12,7 +12,7 @@ from astuner.driver.launch import evaluate_run
 
 EXAMPLE = """\b
 Example:
-  astuner eval --conf tune.yaml --checkpoint launcher_record/my-experiment/checkpoints/20 --json"""
+  astuner eval --conf tune.yaml --checkpoint launcher_record/my-experiment/checkpoints/step_20 --json"""
 
 
 @click.command(name="eval", epilog=EXAMPLE)

@@ -11,11 +11,11 @@ from astuner.errors import UsageError
 
 EXAMPLE = """\b
 Example:
-  astuner export launcher_record/my-experiment --checkpoint best --out my-model"""
+  astuner export my-experiment --checkpoint best --out my-model"""
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("run")
 @click.option("--checkpoint", default="last", show_default=True, help="`best`, `last` or a step.")
 @click.option("--merge-lora", is_flag=True, help="Merge LoRA adapters into the weights instead of writing them separately.")
 @click.option(
@@ -24,20 +24,24 @@ Example:
     help="Precision of the weights; without it that of the model that the run began with.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="A directory that does not exist or is empty.")
-def export(run: Path, checkpoint: str, merge_lora: bool, dtype: str | None, out: Path) -> None:
-    """Write a checkpoint of RUN as a Hugging Face model that other tools load."""
+def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: Path) -> None:
+    """Write a checkpoint of RUN as a Hugging Face model that other tools load.
+
+    RUN is a run directory, or the name of one in launcher_record.
+    """
     from typing import cast
 
+    from astuner.inspection.run_search import open_run
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import construct, load
     from astuner.protocols import Backbone
     from astuner.runs.checkpoints import check_intact, find_checkpoint
     from astuner.runs.directory import RunDirectory
 
-    directory = RunDirectory(run)
+    directory = RunDirectory(open_run(run).path)
     name = directory.run.get("backbone")
     if name is None:
-        raise UsageError(f"{run}: not a run directory (it has no run.json); name one like launcher_record/my-experiment")
+        raise UsageError(f"{directory.path}: its run.json does not name a backbone, so nothing is known of its checkpoints")
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"--out {out}: is not empty; name another directory")
     enter_venv(name, Path.cwd())

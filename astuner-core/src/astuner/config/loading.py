@@ -132,7 +132,7 @@ def examine_config(
     config, faults = structure_sound_parts(whole[ROOT], converter)
     explained = [_explain_fault(fault, interpolation.replaced) for fault in faults]
     problems += locate_faults(FaultsError(explained), key=ROOT, locate=locate)
-    spoilt = SpoiltKeys.of([*problems, *unresolved])
+    spoilt = SpoiltKeys.of([*problems, *unresolved], flatten(chosen[ROOT]))
     user_keys = _find_user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
     user_keys = frozenset(key for key in user_keys if not spoilt.hold(f"{ROOT}.{key}"))
     config = _choose_validation_samples(_make_paths_absolute(config, path.parent), user_keys)
@@ -155,7 +155,7 @@ def examine_config(
         notices=(*([old_spellings] if old_spellings else []), *renaming.overruled, *checks.notices),
         locate=locate,
         problems=tuple(map(secrets.hide_in_problem, _merge_problems(problems, unresolved))),
-        spoilt=SpoiltKeys.of([*problems, *unresolved]),
+        spoilt=SpoiltKeys.of([*problems, *unresolved], flatten(chosen[ROOT])),
     )
 
 

@@ -59,6 +59,8 @@ FLAG = re.compile(
 """A flag with its value, as in `--password …`, or a variable with its own, as in `API_KEY=…`."""
 ORDINARY = re.compile(r"(?=.{1,15}$)(?!sk-)[a-z]+(?:[_=.-][a-z]+)*[.,;:)]*|[0-9][0-9a-z.,:-]{0,10}")
 """A value that is no secret behind a name that may be that of one: a word, a number, or a list of numbers."""
+_WORD = re.compile(r"[a-z]{1,15}")
+"""What stands behind `--password` in prose, as in "the --password option"."""
 _PLAIN = re.compile(r"[0-9.,:-]{1,11}|(?i:none|null|true|false|yes|no|on|off|auto|basic|default)")
 _INSIDE = re.compile(r"\$\{[^}]*\}|<redacted>")
 
@@ -90,7 +92,7 @@ def _hide_value(given: re.Match[str]) -> str:
     words = split_words(name)
     option = name.startswith("--") and name.endswith("=")
     if words and (words[-1] in PASSWORDS or words[-1].endswith(GLUED)):
-        hidden = bool(value) and (name.endswith("=") or not value.islower() or not value.isalpha())
+        hidden = bool(value) and (name.endswith("=") or not _WORD.fullmatch(value))
     elif option:
         hidden = len(value) >= 4 and not _PLAIN.fullmatch(value)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -40,8 +40,11 @@ class SpoiltKeys:
     keys: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, problems: Iterable[Problem]) -> SpoiltKeys:
-        """Collect them, with the keys that misspelt ones were probably meant to be."""
+    def of(cls, problems: Iterable[Problem], given: Container[str] = ()) -> SpoiltKeys:
+        """Collect them, with the keys that misspelt ones were probably meant to be.
+
+        `given` are dotted paths below the root that the user has set: a misspelt key beside one of them was not meant to be it.
+        """
         found = set()
         for problem in problems:
             if problem.key is None:
@@ -50,7 +53,9 @@ class SpoiltKeys:
             if problem.suggestion is not None and (problem.message == NO_SUCH_KEY or "." in problem.suggestion):
                 above = problem.key.rpartition(".")[0]
                 whole = problem.suggestion.startswith(f"{ROOT}.") or not above
-                found.add(problem.suggestion if whole else f"{above}.{problem.suggestion}")
+                meant = problem.suggestion if whole else f"{above}.{problem.suggestion}"
+                if meant.removeprefix(f"{ROOT}.") not in given:
+                    found.add(meant)
         return cls(frozenset(found))
 
     def hold(self, key: str) -> bool:

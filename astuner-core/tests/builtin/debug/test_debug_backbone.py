@@ -156,3 +156,18 @@ def test_a_remote_api_gives_transcripts_and_rewards_and_says_why_there_are_no_sa
     assert "    [call 0: stop, no token ids]" in episode.splitlines()
     assert any("there are no samples" in text for text in played.notices)
     assert not any(text.startswith("the samples") for text in played.notices)
+
+
+SILENT = """
+from astuner import Workflow, WorkflowOutput
+
+class Silent(Workflow):
+    async def execute(self, workflow_task, tuner):
+        return WorkflowOutput(metadata={"final_answer": "4"})
+"""
+
+
+def test_agents_that_never_call_the_model_are_why_there_are_no_samples(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "silent.py").write_text(SILENT)
+    played = run("astuner.testing.judges:ExactAnswer", tasks=TWO[1:], workflow="./silent.py:Silent")
+    assert played.notices[-1] == "no episode called the model, so there are no samples and nothing could be trained"

@@ -28,7 +28,9 @@ LONGEST_MESSAGE = 2000
 MOST_SAMPLES = 64
 """Rows of the table at the end."""
 
-NO_SAMPLES = (
+NO_CALLS = "no episode called the model, so there are no samples and nothing could be trained"
+
+NO_TOKEN_IDS = (
     "the engine returns text without token ids, so there are no samples and nothing could be trained; transcripts and rewards "
     "are the same as with any other engine"
 )
@@ -88,8 +90,9 @@ class DebugReport:
         """Show the samples of a training step, and the waterfall of all sampled tokens."""
         if not self.groups:
             return
-        if not any(len(call.output_ids) for group in self.groups for e in group.episodes for call in e.calls):
-            self._say(NO_SAMPLES)
+        calls = [call for group in self.groups for episode in group.episodes for call in episode.calls]
+        if not any(len(call.output_ids) for call in calls):
+            self._say(NO_TOKEN_IDS if calls else NO_CALLS)
             return
         self._say("\n".join(("the samples of a training step", *self._table(rows))))
         self._say("\n".join(("from what was sampled to what is learnt", *build_waterfall(self.groups, rows).lines())))
