@@ -35,6 +35,7 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import construct, load
     from astuner.protocols import Backbone
+    from astuner.runs.atomic import AGAIN, explain_os_errors
     from astuner.runs.checkpoints import check_intact, find_checkpoint
     from astuner.runs.directory import RunDirectory
 
@@ -49,5 +50,6 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     chosen = find_checkpoint(directory, checkpoint)
     check_intact(chosen, [directory.checkpoint(step) for step in directory.list_saved_steps()])
     backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
-    backbone.export(chosen, out, merge_lora=merge_lora, dtype=dtype)
+    with explain_os_errors(out, AGAIN):
+        backbone.export(chosen, out, merge_lora=merge_lora, dtype=dtype)
     click.echo(f"exported {chosen} to {out}", err=True)

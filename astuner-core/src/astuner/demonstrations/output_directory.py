@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from astuner.errors import UsageError
-from astuner.runs.atomic import sync_directory
+from astuner.runs.atomic import AGAIN, explain_os_errors, sync_directory
 
 
 def check_free(out: Path) -> None:
@@ -21,8 +21,9 @@ def check_free(out: Path) -> None:
 @contextmanager
 def make_beside(out: Path) -> Iterator[Path]:
     """Yield an empty directory next to `out`, which is removed with everything in it at the end, however that comes."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent.resolve()))
+    with explain_os_errors(out, AGAIN):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent.resolve()))
     try:
         yield beside
     finally:
@@ -32,5 +33,6 @@ def make_beside(out: Path) -> Iterator[Path]:
 def move_into_place(made: Path, out: Path) -> None:
     """Give a finished directory its name; raises `UsageError` if something else took the name meanwhile."""
     check_free(out)
-    made.rename(out)
-    sync_directory(out.resolve().parent)
+    with explain_os_errors(out, AGAIN):
+        made.rename(out)
+        sync_directory(out.resolve().parent)

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from astuner.containment.contained_call import CallTimeout, run_contained
 from astuner.containment.endings import UserQuit, describe_raised, make_exception
+from astuner.containment.threads import start_thread
 from astuner.containment.tracebacks import locate_error
 from astuner.containment.user_code import UserCode, find_running_code
 from astuner.errors import PluginError
@@ -192,7 +193,7 @@ async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nothing waits for the result
             loop.call_soon_threadsafe(settle, result, error)
 
-    threading.Thread(target=work, name="astuner-judge", daemon=True).start()
+    await start_thread(work, "astuner-judge")
     return await done
 
 

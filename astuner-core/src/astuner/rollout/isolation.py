@@ -28,6 +28,7 @@ from astuner.containment.contained_call import Outcome
 from astuner.containment.endings import describe_raised
 from astuner.containment.process_streams import open_missing_descriptors
 from astuner.containment.separate_loop import run_in_separate_loop
+from astuner.containment.threads import start_thread
 from astuner.containment.tracebacks import NOWHERE, RaisedAt, locate_error
 from astuner.containment.user_code import UserCode, find_running_code
 from astuner.errors import AstunerError
@@ -111,7 +112,7 @@ class InThread:
         # A thread of its own, not one of a pool: threads that hang would fill the pool, and what waits for one is not yet played.
         # The thread sees the context variables of the episode's task.
         context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(work,), name="astuner-workflow", daemon=True).start()
+        await start_thread(partial(context.run, work), "astuner-workflow")
         while True:
             try:
                 return (await asyncio.shield(played)).unwrap()

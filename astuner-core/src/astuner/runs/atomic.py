@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,13 @@ from typing import Any
 from astuner.errors import RunFailed
 from astuner.plain_values import mend_text
 from astuner.private_files import open_private
+
+RESUME = "Nothing that was complete is lost: fix the cause (free space, permissions) and start the same command with --resume"
+AGAIN = "Fix the cause (free space, permissions), or name another directory, and start the same command again"
+"""For what is not part of a run."""
+
+_FOREIGN = re.compile(r"\(os error (\d+)\)")
+"""How Rust's standard library ends the text of an error of the system."""
 
 
 def write_text(path: Path, text: str, *, private: bool = True) -> None:
@@ -41,17 +49,27 @@ def sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def explain_os_errors(path: Path) -> Iterator[None]:
+def explain_os_errors(path: Path, remedy: str = RESUME) -> Iterator[None]:
     """Turn an operating system's error while writing `path` into one with a remedy."""
     try:
-        yield
+        with _translate_foreign_errors():
+            yield
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and not path.parent.exists():
+        if isinstance(error, FileNotFoundError) and not path.parent.exists() and remedy == RESUME:
             raise RunFailed(
                 f"{path}: its directory is gone, and with it what was stored there. Something has deleted or moved it while "
                 "the run used it. If it was moved, put it back and start the same command with --resume; if not, start again"
             ) from error
-        raise RunFailed(
-            f"{path}: {error.strerror or error}. Nothing that was complete is lost: fix the cause (free space, permissions) "
-            "and start the same command with --resume"
-        ) from error
+        raise RunFailed(f"{path}: {error.strerror or error}. {remedy}") from error
+
+
+@contextmanager
+def _translate_foreign_errors() -> Iterator[None]:
+    """Make an `OSError` of what libraries in Rust (tokenizers, safetensors) raise for one, with classes of their own."""
+    try:
+        yield
+    except Exception as error:
+        number = None if isinstance(error, OSError) else _FOREIGN.search(str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error

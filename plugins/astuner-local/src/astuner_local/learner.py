@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,7 +10,6 @@ import numpy as np
 import torch
 from attrs import asdict, frozen
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from transformers.utils.logging import disable_progress_bar
 
 from astuner.config.adapters import ADAPTER_FILE, read_adapters
@@ -97,12 +95,8 @@ class Learner:
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model, and the trainer's state next to it."""
         with explain_os_errors(directory), self.settings.hold():
-            try:
-                save_hf(self.model, self.renderer.tokenizer, directory)
-                self.trainer.save(directory / TRAINER_STATE)
-            except SafetensorError as error:
-                # It reports a full disk with its own class.
-                raise OSError(errno.EIO, str(error)) from error
+            save_hf(self.model, self.renderer.tokenizer, directory)
+            self.trainer.save(directory / TRAINER_STATE)
 
 
 def open_learner(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
 from astuner.containment.endings import is_requested, make_exception
 from astuner.containment.guarded_loop import guard_tasks
+from astuner.containment.threads import start_thread
 
 T = TypeVar("T")
 
@@ -18,12 +18,22 @@ T = TypeVar("T")
 class HomeThread:
     """A thread with an event loop, for one episode. Something that blocks it forever is left running."""
 
-    def __init__(self, name: str) -> None:
-        """Start the thread."""
-        self._loop = asyncio.new_event_loop()
-        guard_tasks(self._loop)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin with the loop alone; `start` makes one whose thread runs."""
+        self._loop = loop
         self._calls: set[asyncio.Task[Any]] = set()
-        threading.Thread(target=self._run_loop, name=name, daemon=True).start()
+
+    @classmethod
+    async def start(cls, name: str) -> HomeThread:
+        """Start a thread with a loop."""
+        home = cls(asyncio.new_event_loop())
+        guard_tasks(home._loop)
+        try:
+            await start_thread(home._run_loop, name)
+        except BaseException:
+            home._loop.close()
+            raise
+        return home
 
     async def run(self, function: Callable[..., Awaitable[T]], /, *arguments: Any, **named: Any) -> T:
         """Await `function` in this thread's loop, from any other loop; cancelling cancels it at its next await."""

@@ -129,7 +129,7 @@ class Environments:
 
     async def _open(self, component: Component, workflow_task: WorkflowTask, owner: UserCode) -> LivingEnvironment:
         blame = component.candidate.blame
-        home = HomeThread(f"astuner-environment-{workflow_task.episode_id}") if self._in_threads else None
+        home = await HomeThread.start(f"astuner-environment-{workflow_task.episode_id}") if self._in_threads else None
         try:
             make = partial(self._maker(component), workflow_task)
             code = UserCode(f"{blame}, being made,", report=owner.report, parent=owner)

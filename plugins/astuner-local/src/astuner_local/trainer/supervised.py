@@ -18,6 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from astuner.protocols import Fit, RunInfo, WarmStartJob, WarmStartResult
 from astuner.rendering import load_renderer
+from astuner.runs.atomic import AGAIN, explain_os_errors
 from astuner.schema import Sample
 from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
@@ -60,7 +61,8 @@ def warm_start(run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) ->
     say(f"epoch {job.epochs} of {job.epochs}: {_describe(after)}")
     if not hasattr(model, "peft_config"):
         model.to(getattr(torch, dtype))
-    save_hf(model, load_renderer(str(job.model), **run.config.model.rendering).tokenizer, Path(job.out))
+    with explain_os_errors(Path(job.out), AGAIN):
+        save_hf(model, load_renderer(str(job.model), **run.config.model.rendering).tokenizer, Path(job.out))
     return WarmStartResult(before=before, after=after, steps=step)
 
 
