@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from harness import SMALL, Cli
+from harness import SMALL, Cli, environment
 from runs_on_disk import metric_rows, record, times_generated, weights_digest
 
 from astuner.inspection.run import Run
+
+FROM_PYTHON = """
+import sys
+import astuner
+report = astuner.replay("calculator", "tune.yaml", sys.argv[1:], out="python", train_from=2)
+run = astuner.Run(report.directory)
+print(report.splits[0].agreement.agreement, run.path.name, run.state.status)
+"""
 
 KEYS = tuple(item if item.startswith("--set") else "--set=backbone=local" for item in SMALL)
 
@@ -46,6 +56,15 @@ def test_with_the_same_judge_it_ends_with_the_same_weights(trained: Path, projec
     after = [[row for row in metric_rows(run) if row["step"] > 2] for run in (again, trained)]
     assert [{k: v for k, v in row.items() if k != "time/episodes_replayed"} for row in after[0]] == after[1]
     assert Run(again).state.status == "finished"
+
+
+def test_from_python_it_is_the_same(trained: Path, project: Path):
+    overrides = [item.removeprefix("--set=") for item in KEYS]
+    command = [sys.executable, "-c", FROM_PYTHON, *overrides]
+    ran = subprocess.run(command, cwd=project, env=environment(), capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "1.0 python finished"
+    assert weights_digest(project / "python", 4) == weights_digest(trained, 4)
 
 
 def test_with_another_judge_it_is_another_run(trained: Path, project: Path, separate_cli: Cli):

@@ -91,13 +91,16 @@ def replay(
     out: str | os.PathLike[str] | None = None,
     split: Split | None = None,
     step: int | None = None,
+    train_from: int | None = None,
 ) -> ReplayReport:
     """Score the stored episodes of a run again as `astuner replay` does, and return what changed.
 
-    The arguments are those of the command; messages are in the report, and Python warnings.
+    The arguments are those of the command; messages are in the report, and Python warnings. With `train_from` the run that was
+    trained on is `Run(report.directory)`.
     """
     from astuner.driver.control import StopSwitch
     from astuner.driver.separate_thread import call_without_loop
+    from astuner.driver.training_on_replay import check_start, refuse_choices, train_on
     from astuner.inspection.run_search import open_run
     from astuner.replays.replay import replay_run
 
@@ -106,7 +109,11 @@ def replay(
 
     def score() -> ReplayReport:
         with _hold_process(file):
-            return replay_run(
+            if train_from is not None:
+                refuse_choices(judge=judge, split=split, step=step)
+                _check_environment(file, items, None)
+                check_start(opened, train_from, file, items)
+            report = replay_run(
                 opened,
                 file,
                 items,
@@ -117,6 +124,9 @@ def replay(
                 notify=lambda text: warnings.warn(text, stacklevel=2),
                 stopped=lambda: switch.requested,
             )
+            if train_from is not None:
+                train_on(opened, report.directory, train_from, file, items, switch=switch)
+            return report
 
     return call_without_loop(score, switch)
 

@@ -101,3 +101,19 @@ def test_from_a_notebook(stored_run: Path, conf: Path, tmp_path: Path, monkeypat
         return astuner.replay(astuner.Run("launcher_record/mine"), conf).splits[0].agreement.agreement
 
     assert asyncio.run(cell()) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ({"train_from": 0, "judge": "math"}, "--judge: --train-from needs every episode"),
+        ({"train_from": 0, "split": "train"}, "leave --split out"),
+        ({"train_from": 0, "step": 1}, "leave --step out"),
+        ({"train_from": 3}, "--train-from 3: .* has no checkpoint of this step; there is none"),
+        ({"train_from": 0}, "--train-from 0: .* does not say what it was made from"),
+    ],
+)
+def test_training_from_python_is_refused_before_a_judge_is_asked(stored_run: Path, conf: Path, choice, said: str):
+    with pytest.raises(UsageError, match=said):
+        astuner.replay(stored_run, conf, **choice)
+    assert not (stored_run / "replays").exists()

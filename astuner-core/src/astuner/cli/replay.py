@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,7 @@ def replay(
 
     opened = open_run(run, report_problem)
     if train_from is not None:
-        _check_training(opened, conf, overrides, train_from, {"--judge": judge, "--split": split, "--step": step})
+        _check_training(opened, conf, overrides, train_from, judge=judge, split=split, step=step)
     # What the user's code prints must not mix with the report.
     with unwind_on_sigterm(), contextlib.redirect_stdout(sys.stderr):
         found = replay_run(
@@ -105,16 +105,13 @@ def replay(
         click.echo("\n".join((f"done: {outcome.directory}", *(f"  {line}" for line in outcome.story))), err=True)
 
 
-def _check_training(run: Run, conf: Path, overrides: Sequence[str], step: int, options: Mapping[str, object]) -> None:
+def _check_training(run: Run, conf: Path, overrides: Sequence[str], train_from: int, **choices: object) -> None:
     from astuner.cli.own_venv import enter_venv_of
-    from astuner.driver.training_on_replay import check_start
-    from astuner.errors import UsageError
+    from astuner.driver.training_on_replay import check_start, refuse_choices
 
-    for name, value in options.items():
-        if value is not None:
-            raise UsageError(f"{name}: --train-from needs every episode, scored by the judges of the YAML; leave {name} out")
+    refuse_choices(**choices)
     enter_venv_of(conf, overrides, None)
-    check_start(run, step, conf, overrides)
+    check_start(run, train_from, conf, overrides)
 
 
 def _show_progress(done: int, total: int) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -49,11 +51,16 @@ def collect_code(plan: Plan) -> dict[str, str]:
 
 
 def _list_loaded_files() -> Iterator[tuple[str, Path]]:
+    """Yield each module's name and file, links resolved."""
+    # Thousands of files lie in a few hundred folders; each folder is resolved once.
+    resolve_folder = cache(os.path.realpath)
     for name, module in list(sys.modules.items()):
         # `sys.modules` may hold anything, lazy proxies included: read the dict, call nothing.
         origin = module.__dict__.get("__file__") if isinstance(module, ModuleType) else None
         if isinstance(origin, str) and origin.endswith(".py"):
-            yield name, Path(origin).resolve()
+            folder, file = os.path.split(origin)
+            path = os.path.join(resolve_folder(folder), file)
+            yield name, Path(os.path.realpath(path) if os.path.islink(path) else path)
 
 
 def _is_of_project(path: Path, directory: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -19,6 +19,9 @@ from astuner.planning.plan import plan_run
 from astuner.runs.checkpoints import check_intact, forget_validations
 from astuner.runs.directory import RunDirectory
 
+if TYPE_CHECKING:
+    from astuner.driver.control import StopSwitch
+
 SCORING = (
     "experiment_name",
     "task_judge",
@@ -27,6 +30,13 @@ SCORING = (
     "trainer_common.algorithm",
 )
 """Keys that may differ from the run's; the others are those that a resume compares."""
+
+
+def refuse_choices(**options: object) -> None:
+    """Raise `UsageError` for an option of a replay with which it could not be trained on."""
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"--{name}: --train-from needs every episode, scored by the judges of the YAML; leave --{name} out")
 
 
 def check_start(run: Run, step: int, conf: Path, overrides: Sequence[str] = ()) -> None:
@@ -47,10 +57,13 @@ def check_start(run: Run, step: int, conf: Path, overrides: Sequence[str] = ()) 
     plan.check_memory()
 
 
-def train_on(run: Run, replay: Path, step: int, conf: Path, overrides: Sequence[str] = ()) -> RunOutcome:
+def train_on(
+    run: Run, replay: Path, step: int, conf: Path, overrides: Sequence[str] = (), *, switch: StopSwitch | None = None
+) -> RunOutcome:
     """Continue a run from its checkpoint of a step, 0 for its start, in the directory of a replay of it, and with its rewards.
 
-    The stored episodes after the step are used again, as a resume does; the run itself stays as it is.
+    The stored episodes after the step are used again, as a resume does; the run itself stays as it is. `switch` lets another
+    thread stop the training.
     """
     directory = RunDirectory(replay)
     directory.open()
@@ -59,7 +72,7 @@ def train_on(run: Run, replay: Path, step: int, conf: Path, overrides: Sequence[
     finally:
         directory.close()
     there = f"experiment_dir={yaml.safe_dump(str(replay), width=1 << 20).splitlines()[0]}"
-    return start_run(conf, None, (*overrides, there), resume=True)
+    return start_run(conf, None, (*overrides, there), resume=True, switch=switch)
 
 
 def _prepare(run: Run, directory: RunDirectory, step: int, new: Mapping[str, Any]) -> None:

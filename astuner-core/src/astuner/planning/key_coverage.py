@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
@@ -151,8 +152,13 @@ def find_idle_keys(config: LoadedConfig, table: HonourTable) -> dict[str, list[s
 
 def find_changed_keys(config: LoadedConfig) -> frozenset[str]:
     """Return the keys that the user changed from the default."""
-    values, defaults = flatten(config.resolved), flatten(make_converter().unstructure(Config()))
+    values, defaults = flatten(config.resolved), _read_defaults()
     return frozenset(key for key in config.user_keys if key not in defaults or values.get(key) != defaults[key])
+
+
+@cache
+def _read_defaults() -> Mapping[str, Any]:
+    return flatten(make_converter().unstructure(Config()))
 
 
 def format_idle_keys(keys: Iterable[str], given: frozenset[str], why: str) -> Iterator[str]:

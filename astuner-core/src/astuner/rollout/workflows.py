@@ -36,7 +36,8 @@ def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
     from astuner.plugins.drivers import load
     from astuner.plugins.raised_errors import describe_raised
 
-    candidate = Catalog.discover().find("workflows", target, config_dir=config_dir, key=KEY)
+    # Distributions offer no workflows, so what is installed does not matter here.
+    candidate = Catalog().find("workflows", target, config_dir=config_dir, key=KEY)
     found = load(candidate)
     try:
         return _read_workflow(found)
