@@ -72,6 +72,32 @@ def test_the_configuration_is_valid(project: Path) -> None:
     assert loaded.config.backbone == "local"
 
 
+@pytest.mark.parametrize(
+    ("offered", "library", "loggers"),
+    [
+        ({"tensorboard": "charts:Logger"}, "astuner-core", ["console", "tensorboard"]),
+        ({"tensorboard": "charts:Logger"}, "no-such-library", ["console"]),
+        ({}, "astuner-core", ["console"]),
+    ],
+)
+def test_curves_are_drawn_where_the_library_for_them_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offered: dict[str, str], library: str, loggers: list[str]
+) -> None:
+    # It hides a package of this name that is installed here.
+    site = write_distribution(
+        tmp_path / "site",
+        "astuner-loggers",
+        files={"charts.py": "class Logger:\n    pass\n"},
+        entry_points={"astuner.loggers": offered},
+        requires=[f'{library}; extra == "tensorboard"'],
+    )
+    monkeypatch.syspath_prepend(str(site))
+    project = tmp_path / "project"
+    project.mkdir()
+    write_project(project, seed=3)
+    assert yaml.safe_load((project / "tune.yaml").read_text())["astuner"]["trainer_common"]["logger"] == loggers
+
+
 def test_editors_find_the_schema_of_the_configuration_beside_it(project: Path) -> None:
     assert (project / "tune.yaml").read_text().startswith("# yaml-language-server: $schema=astuner.schema.json\n")
     schema = json.loads((project / "astuner.schema.json").read_text())

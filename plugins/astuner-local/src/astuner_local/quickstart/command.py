@@ -48,7 +48,9 @@ def _tune(directory: Path) -> int:
     with contextlib.chdir(directory):
         outcome = start_run(Path("tune.yaml"), "local", ())
         run = outcome.directory.resolve().relative_to(Path.cwd())
-    click.echo(report(outcome.before_groups, outcome.after_groups, project=directory, run=directory / run))
+    click.echo(
+        report(outcome.before_groups, outcome.after_groups, project=directory, run=directory / run, viewers=outcome.viewers)
+    )
     return outcome.exit_code
 
 
