@@ -202,6 +202,7 @@ def test_the_configuration_is_a_text_and_hyperparameters_without_its_secrets(tmp
     assert began.group_name == "experiment"
     assert began.hparams["seed"].number_value == 3
     assert began.hparams["rollout.temperature"].number_value == config.rollout.temperature
+    assert "experiment_name" not in began.hparams
     ended = hparams.parse_session_end_info_plugin_data(events.SummaryMetadata("_hparams_/session_end_info").plugin_data.content)
     assert ended.status == STATUS_SUCCESS
     assert [path for path in tmp_path.rglob("*") if b"secret-of-the-agent-7" in path.read_bytes()] == []

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tensorboard.compat.proto.summary_pb2 import Summary
 
+NAMES = ("experiment_name", "experiment_dir")
+"""What every run has to itself, so that no others could be compared by it."""
 ABOUT = "The configuration of the run, with its defaults and without its secrets."
 
 
@@ -21,7 +23,8 @@ def summarise_configuration(parameters: Mapping[str, Any], name: str) -> Iterato
     text = yaml.safe_dump(dict(parameters), sort_keys=False, allow_unicode=True)
     yield text_pb("configuration", indent_as_code(text), description=ABOUT)
     # Without an id of its own, a run would share a row with those of equal values.
-    yield hparams_pb(dict(flatten(parameters)), trial_id=name)
+    compared = {path: value for path, value in flatten(parameters) if path not in NAMES}
+    yield hparams_pb(compared, trial_id=name)
 
 
 def summarise_success() -> Summary:
