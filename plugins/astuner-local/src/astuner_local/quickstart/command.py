@@ -25,11 +25,11 @@ def quickstart(directory: Path, seed: int, no_run: bool) -> int:
 
     Takes about two minutes on a CPU.
     """
-    from astuner_local.quickstart.template import check_free, write_project
+    from astuner_local.quickstart.template import can_draw_charts, check_free, write_project
 
     check_free(directory)
     with _remove_on_failure(directory):
-        write_project(directory, seed)
+        write_project(directory, seed, charts=can_draw_charts())
         _make_model(directory / "model", seed)
     if no_run:
         click.echo(f"{directory} is ready. Go on with:\n  cd {directory}\n  astuner run --conf tune.yaml --backbone local")

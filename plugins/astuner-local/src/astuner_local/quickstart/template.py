@@ -38,14 +38,14 @@ def check_free(directory: Path) -> None:
         raise UsageError(f"{directory}: '{found[0]}' is in the way{others}; name a directory that is new or empty")
 
 
-def write_project(directory: Path, seed: int) -> None:
-    """Write everything but the model."""
+def write_project(directory: Path, seed: int, *, charts: bool = False) -> None:
+    """Write everything but the model; `charts` adds the logger that draws curves, if `can_draw_charts`."""
     for template in resources.files(__package__).joinpath("project").iterdir():
         if template.is_file():
             (directory / template.name).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
     configuration = directory / "tune.yaml"
     text = configuration.read_text(encoding="utf-8").replace(SEED_LINE, f"  seed: {seed}\n")
-    if can_draw_charts():
+    if charts:
         text = text.replace(LOGGER_LINE, f"    logger: [console, {CHARTS}]\n")
     configuration.write_text(text, encoding="utf-8")
 
