@@ -36,6 +36,16 @@ def test_the_first_command_tunes_an_agent_on_a_bare_machine(clone: Path, first_c
     assert rewards[-1] >= 0.85
 
 
+def test_the_first_command_says_how_to_see_its_curves(clone: Path, first_command_said: str, activated_bash: Bash):
+    assert "\n  cd my-agent\n  tensorboard --logdir launcher_record " in first_command_said
+    # What the command reads.
+    script = (
+        "from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer\n"
+        "print(*EventMultiplexer().AddRunsFromDirectory('launcher_record').Reload().Runs())"
+    )
+    assert activated_bash(f'python -c "{script}"', clone / "my-agent").split()[-1] == "calculator"
+
+
 @pytest.mark.usefixtures("first_command_said")
 def test_the_run_of_the_first_command_can_be_looked_at(clone: Path, activated_bash: Bash):
     home = clone / "my-agent"

@@ -35,7 +35,7 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def trained(quickstart: Path, tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
-    """A short run on `local` with validations, a checkpoint and filtered groups."""
+    """A short run on `local` with validations, a checkpoint, filtered groups and the files of a logger."""
     home = tmp_path_factory.mktemp("documented") / "project"
     home.mkdir()
     for item in quickstart.iterdir():
@@ -43,7 +43,8 @@ def trained(quickstart: Path, tmp_path_factory: pytest.TempPathFactory, cli: Cli
             (home / item.name).symlink_to(item)
     more = ("--set=trainer_common.test_freq=2", "--set=trainer_common.total_training_steps=2", "--set=trainer_common.save_freq=1")
     filtering = ("--set=trainer_common.algorithm.filter_groups.enable=true", "--set=rollout.compute_madness_checklist=[nonsense]")
-    ran = cli("run", "--conf", "tune.yaml", *SMALL, *more, *filtering, cwd=home)
+    loggers = "--set=trainer_common.logger=[console,tensorboard]"
+    ran = cli("run", "--conf", "tune.yaml", *SMALL, *more, *filtering, loggers, cwd=home)
     assert ran.returncode == 0, ran.stderr
     return record(home)
 

@@ -41,9 +41,14 @@ class QuickstartProject:
 
     @staticmethod
     def make(directory: Path) -> Path:
-        """Write a project with its warm-started model into a new directory below this one; do not write to it."""
+        """Write a project with its warm-started model into a new directory below this one; do not write to it.
+
+        It has the logger that every install has, since environments without the others share it.
+        """
         made = QuickstartProject(directory, directory / "state").cli("quickstart", "my-agent", "--no-run")
         assert made.returncode == 0, made.stderr
+        conf = directory / "my-agent" / "tune.yaml"
+        conf.write_text(conf.read_text().replace("logger: [console, tensorboard]", "logger: [console]"))
         return directory / "my-agent"
 
     @classmethod

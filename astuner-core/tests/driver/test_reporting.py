@@ -31,7 +31,9 @@ class Shows:
         self.shown.append(text)
 
 
-@pytest.mark.parametrize("call", [("notice", "hello", "info"), ("log", 1, {}), ("progress", "rollout", 1, 2)])
+@pytest.mark.parametrize(
+    "call", [("notice", "hello", "info"), ("log", 1, {}), ("progress", "rollout", 1, 2), ("list_viewer_commands",)]
+)
 def test_a_logger_that_raises_is_named_and_left_out_whatever_was_called(call: tuple[Any, ...]) -> None:
     said: list[str] = []
     broken: Any = Fails()
@@ -41,6 +43,17 @@ def test_a_logger_that_raises_is_named_and_left_out_whatever_was_called(call: tu
         getattr(loggers, name)(*arguments)
     assert said == ["logger 'broken' failed and is left out: ValueError: tracker is down"]
     assert broken.calls == 1
+
+
+def test_the_loggers_that_another_program_shows_name_its_command() -> None:
+    class Charts:
+        def format_viewer_command(self) -> str:
+            return "charts --of run"
+
+    charts: Any = Charts()
+    shows: Any = Shows()
+    loggers = Loggers([NamedLogger("shows", shows), NamedLogger("charts", charts)], lambda text: None)
+    assert loggers.list_viewer_commands() == ["charts --of run"]
 
 
 def test_a_notice_reaches_the_other_loggers_when_one_fails() -> None:

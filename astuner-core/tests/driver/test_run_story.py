@@ -48,6 +48,14 @@ def test_a_run_without_numbers_tells_only_how_to_look_at_it(tmp_path, monkeypatc
     assert tell_story(write(tmp_path, saved=())) == ["look:     astuner episodes run"]
 
 
+def test_what_the_loggers_wrote_is_opened_with_the_command_that_they_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert tell_story(write(tmp_path, saved=()), ["charts --of run"]) == [
+        "look:     astuner episodes run",
+        "curves:   charts --of run",
+    ]
+
+
 def test_durations_have_two_parts():
     assert [format_seconds(seconds) for seconds in (0.4, 59, 125, 7620)] == ["0 s", "59 s", "2 min 5 s", "2 h 7 min"]
 

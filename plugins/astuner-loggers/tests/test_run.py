@@ -71,6 +71,9 @@ def test_every_logger_has_the_run(play: Callable[..., tuple[Any, Path]], machine
     (row,) = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     names = {name for name in row if name not in ("step", "kind")}
     assert row["reward/mean"] == 1.0
+    if "tensorboard" in ALL:
+        (command,) = [line.split(maxsplit=1)[1] for line in answered.err.splitlines() if line.startswith("  curves: ")]
+        assert command == f"tensorboard --logdir {run.parent.name}"
     if "trackio" in ALL:
         logged = [json.loads(text) for (text,) in rows(run / "trackio" / "testing.db", "SELECT metrics FROM metrics")]
         assert {name for metrics in logged for name in metrics} == names | {"transcripts", "reward/distribution"}

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +15,64 @@ import pytest
 from attrs import evolve
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginEventAccumulator
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.plugins.hparams import metadata as hparams
+from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
 from tensorboard.util import tensor_util
 
 from astuner.config.model import Config
 from astuner.install_hints import install_command
 from astuner.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info
+from astuner.testing.waiting import until
 from astuner_loggers.tensorboard import TensorboardLogger
 
+ALWAYS = {"configuration", "_hparams_/session_start_info", "_hparams_/session_end_info"}
+"""Tags that every run has."""
 
-def made(directory: Path, **options: Any) -> TensorboardLogger:
+
+def made(directory: Path, /, **options: Any) -> TensorboardLogger:
     return TensorboardLogger.from_run(TensorboardLogger.Options(**options), run_info(directory, directory=directory))
 
 
 def read(directory: Path, accumulator: Any = EventAccumulator) -> dict[str, list[tuple[int, Any]]]:
-    events = accumulator(str(directory / "tensorboard")).Reload()
+    events = accumulator(str(directory)).Reload()
     return {
         tag: [(event.step, tensor_util.make_ndarray(event.tensor_proto)) for event in events.Tensors(tag)]
         for tag in events.Tags()["tensors"]
+        if tag not in ALWAYS
     }
+
+
+@contextmanager
+def serve(records: Path, *options: str) -> Iterator[Callable[[str], Any]]:
+    """Start `tensorboard` on a directory; yields what answers a path of its API, once it shows a run."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(records), "--port", str(port), "--host", "127.0.0.1"]
+    server = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def ask(path: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/data/{path}", timeout=60) as answer:
+            return json.load(answer)
+
+    def find_runs() -> bool:
+        with suppress(OSError):
+            return bool(ask("runs"))
+        return False
+
+    try:
+        until(find_runs, limit_s=300)
+        yield ask
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def list_runs(records: Path) -> dict[str, set[str]]:
+    """Return the runs that `tensorboard --logdir` shows, with their tags."""
+    multiplexer = EventMultiplexer().AddRunsFromDirectory(str(records)).Reload()
+    return {name: set(tags["tensors"]) - ALWAYS for name, tags in multiplexer.Runs().items()}
 
 
 def episode(number: int, reward: float | None, said: str = "answer") -> Episode:
@@ -120,20 +163,104 @@ def test_a_step_without_a_reward_writes_no_episodes(tmp_path: Path) -> None:
     logger = made(tmp_path)
     logger.log_episodes(1, [group([None])])
     logger.close()
-    assert read(tmp_path) == {}
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_resumed_run_replaces_the_steps_after_its_checkpoint(tmp_path: Path) -> None:
-    first = made(tmp_path)
+def test_each_run_has_its_own_name(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        logger = made(tmp_path / name)
+        logger.log(1, {"reward/mean": 0.25})
+        logger.close()
+    assert list_runs(tmp_path) == {"first": {"reward/mean"}, "second": {"reward/mean"}}
+
+
+def test_a_metric_has_the_description_of_the_document(tmp_path: Path) -> None:
+    logger = made(tmp_path)
+    logger.log(1, {"reward/mean": 0.25, "verl/actor/lr": 1.0})
+    logger.log(2, {"reward/mean": 0.25})
+    logger.close()
+    events = PluginEventAccumulator(str(tmp_path)).Reload()
+    about = {tag: events.SummaryMetadata(tag).summary_description for tag in ("reward/mean", "verl/actor/lr")}
+    assert about == {
+        "reward/mean": "Mean over the episodes of the step that have a reward. Unit: reward.",
+        "verl/actor/lr": "",
+    }
+
+
+def test_the_configuration_is_a_text_and_hyperparameters_without_its_secrets(tmp_path: Path) -> None:
+    config = evolve(Config(), seed=3, plugins=evolve(Config().plugins, options={"mine": {"api_key": "secret-of-the-agent-7"}}))
+    logger = TensorboardLogger.from_run(None, run_info(tmp_path, directory=tmp_path, config=config))
+    logger.log(1, {"reward/mean": 0.25})
+    logger.astuner_run_finished(exit_code=0)
+    logger.close()
+    events = PluginEventAccumulator(str(tmp_path)).Reload()
+    text = tensor_util.make_ndarray(events.Tensors("configuration")[0].tensor_proto).item().decode()
+    assert "    seed: 3" in text
+    began = hparams.parse_session_start_info_plugin_data(
+        events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    )
+    assert began.group_name == "experiment"
+    assert began.hparams["seed"].number_value == 3
+    assert began.hparams["rollout.temperature"].number_value == config.rollout.temperature
+    assert "experiment_name" not in began.hparams
+    ended = hparams.parse_session_end_info_plugin_data(events.SummaryMetadata("_hparams_/session_end_info").plugin_data.content)
+    assert ended.status == STATUS_SUCCESS
+    assert [path for path in tmp_path.rglob("*") if b"secret-of-the-agent-7" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize("exit_code", [1, 130])
+def test_a_run_that_can_be_resumed_is_not_marked_as_ended(tmp_path: Path, exit_code: int) -> None:
+    logger = made(tmp_path)
+    logger.log(1, {"reward/mean": 0.25})
+    logger.astuner_run_finished(exit_code=exit_code)
+    logger.close()
+    events = PluginEventAccumulator(str(tmp_path)).Reload()
+    assert "_hparams_/session_end_info" not in events.Tags()["tensors"]
+
+
+@pytest.mark.parametrize("fast", ["true", "false"])
+def test_a_resumed_run_replaces_the_steps_after_its_checkpoint(tmp_path: Path, fast: str) -> None:
+    first = made(tmp_path / "mine")
     for step in (1, 2, 3):
         first.log(step, {"reward/mean": 0.0})
     first.close()
-    resumed = made(tmp_path)
+    resumed = made(tmp_path / "mine")
     resumed.truncate_after(1)
     resumed.log(2, {"reward/mean": 1.0})
     resumed.close()
-    # The reader of TensorBoard's own server; the plain one forgets only what has the older form of scalars.
-    assert read(tmp_path, PluginEventAccumulator)["reward/mean"] == [(1, 0.0), (2, 1.0)]
+    # The server has two readers of its own; the plain one forgets only what has the older form of scalars.
+    with serve(tmp_path, f"--load_fast={fast}") as ask:
+
+        def read_curve() -> list[tuple[int, float]]:
+            return [(step, value) for _, step, value in ask("plugin/scalars/scalars?run=mine&tag=reward%2Fmean")]
+
+        # The server reads the files while it answers.
+        until(lambda: read_curve() == [(1, 0.0), (2, 1.0)], limit_s=300)
+        assert ask("runs") == ["mine"]
+        about = ask("plugin/timeseries/tags")["scalars"]["tagDescriptions"]["reward/mean"]
+    assert "Mean over the episodes of the step that have a reward. Unit: reward." in about
+
+
+def test_a_run_of_an_earlier_version_goes_on_where_its_curve_is(tmp_path: Path) -> None:
+    earlier = made(tmp_path / "mine", directory="tensorboard")
+    earlier.log(1, {"reward/mean": 0.0})
+    earlier.log(2, {"reward/mean": 0.0})
+    earlier.close()
+    resumed = made(tmp_path / "mine")
+    resumed.truncate_after(1)
+    resumed.log(2, {"reward/mean": 1.0})
+    resumed.close()
+    assert list(list_runs(tmp_path)) == ["mine/tensorboard"]
+    assert read(tmp_path / "mine" / "tensorboard", PluginEventAccumulator)["reward/mean"] == [(1, 0.0), (2, 1.0)]
+
+
+@pytest.mark.parametrize(("directory", "logdir"), [(".", "records"), ("charts", "records"), ("../../all charts", "'all charts'")])
+def test_the_command_that_opens_the_files_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str, logdir: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    logger = made(Path("records/mine"), directory=directory)
+    assert logger.format_viewer_command() == f"tensorboard --logdir {logdir}"
 
 
 def test_a_missing_tensorboard_is_answered_with_the_command_that_brings_it(tmp_path: Path) -> None:
@@ -144,6 +271,7 @@ from pathlib import Path
 from astuner.errors import PluginError
 from astuner_loggers.tensorboard import TensorboardLogger
 from astuner.testing.run_infos import run_info
+from astuner.testing.waiting import until
 try:
     TensorboardLogger(TensorboardLogger.Options(), run_info(Path({str(tmp_path)!r})))
 except PluginError as error:

@@ -64,6 +64,8 @@ class RunOutcome:
     after_groups: tuple[Group, ...] = ()
     story: tuple[str, ...] = ()
     """How the run went, line by line."""
+    viewers: tuple[str, ...] = ()
+    """Commands that show what the loggers have written, typed where the run was started."""
 
 
 def start_run(
@@ -307,6 +309,7 @@ class _Run:
                 self.notify(f"--db {tag}: no breakpoint with this tag was reached")
             self._write_provenance()
             hooks.run_finished(info, exit_code)
+        viewers = tuple(self._loggers.list_viewer_commands())
         return RunOutcome(
             exit_code=0,
             directory=self._directory.path,
@@ -314,7 +317,8 @@ class _Run:
             after=progress.after,
             before_groups=progress.before_groups,
             after_groups=progress.after_groups,
-            story=tuple(tell_story(self._directory)),
+            story=tuple(tell_story(self._directory, viewers)),
+            viewers=viewers,
         )
 
     def _end_by_force(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import define
 
 from astuner.protocols import Logger
-from astuner.protocols.optional import ShowsNotices, ShowsProgress, find_offer
+from astuner.protocols.optional import NamesViewer, ShowsNotices, ShowsProgress, find_offer
 from astuner.schema import Group
 
 
@@ -58,6 +58,17 @@ class Loggers:
 
         self._call_each(show)
         return shown
+
+    def list_viewer_commands(self) -> list[str]:
+        """Return the commands that show what the loggers have written (`NamesViewer`)."""
+        commands: list[str] = []
+
+        def collect(logger: Logger) -> None:
+            if (viewed := find_offer(logger, NamesViewer)) is not None:
+                commands.append(viewed.format_viewer_command())
+
+        self._call_each(collect)
+        return commands
 
     def close(self) -> None:
         """Flush and end all of them."""

@@ -14,8 +14,11 @@ REWARD = "val/reward/mean"
 _LOST = "signal/lost/"
 
 
-def tell_story(directory: RunDirectory) -> list[str]:
-    """Return the lines; those that this run has no numbers for are left out."""
+def tell_story(directory: RunDirectory, viewers: Sequence[str] = ()) -> list[str]:
+    """Return the lines; those that this run has no numbers for are left out.
+
+    `viewers` are commands that show what its loggers have written.
+    """
     rows = read_metric_rows(directory.metrics).rows
     train = [row for row in rows if row["kind"] == "train"]
     return [
@@ -23,14 +26,15 @@ def tell_story(directory: RunDirectory) -> list[str]:
         *_describe_training(train),
         *_describe_cost(train, rows),
         *_describe_losses(train),
-        *list_next_commands(directory),
+        *list_next_commands(directory, viewers),
     ]
 
 
-def list_next_commands(directory: RunDirectory) -> Iterator[str]:
+def list_next_commands(directory: RunDirectory, viewers: Sequence[str]) -> Iterator[str]:
     """Yield the commands that take a run further, each with what it does."""
     run = _shorten(directory.path)
     yield f"look:     astuner episodes {run}"
+    yield from (f"curves:   {command}" for command in viewers)
     if directory.list_saved_steps():
         yield f"compare:  astuner compare {run} OTHER_RUN"
         yield f"export:   astuner export {run} --out MODEL_DIR   (a Hugging Face model, which inference servers load)"

@@ -92,7 +92,7 @@ class Estimator(Protocol):
 class Logger(Protocol):
     """Writes what a run reports. Runs in the driver; one that raises is named and left out, and the run continues.
 
-    It may offer `Truncates`, `ShowsProgress` and `ShowsNotices` (`astuner.protocols.optional`).
+    It may offer `Truncates`, `ShowsProgress`, `ShowsNotices` and `NamesViewer` (`astuner.protocols.optional`).
     """
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -316,6 +316,13 @@ class ShowsNotices(Protocol):
         """Show a text."""
 
 
+class NamesViewer(Protocol):
+    """A logger whose results another program shows."""
+
+    def format_viewer_command(self) -> str:
+        """Return the command that shows them, as it is typed in the working directory; the end of a run names it."""
+
+
 # Of what is accepted in place of a subclass of `Workflow` or `Judge`.
 
 

@@ -11,7 +11,7 @@ import yaml
 from astuner.config.loading import load_config
 from astuner.errors import UsageError
 from astuner.testing.distribution import write_distribution
-from astuner_local.quickstart.template import check_free, write_project
+from astuner_local.quickstart.template import can_draw_charts, check_free, write_project
 from astuner_local.tiny.demos import TOOL_NAME, system_prompt
 
 
@@ -70,6 +70,31 @@ def test_the_configuration_is_valid(project: Path) -> None:
     (project / "model").mkdir()
     loaded = load_config(project / "tune.yaml")
     assert loaded.config.backbone == "local"
+
+
+@pytest.mark.parametrize(
+    ("offered", "library", "can"),
+    [
+        ({"tensorboard": "charts:Logger"}, "astuner-core", True),
+        ({"tensorboard": "charts:Logger"}, "no-such-library", False),
+        ({}, "astuner-core", False),
+    ],
+)
+def test_curves_can_be_drawn_where_the_library_for_them_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offered: dict[str, str], library: str, can: bool
+) -> None:
+    # It hides a package of this name that is installed here.
+    points = {"astuner.loggers": offered}
+    requires = [f'{library}; extra == "tensorboard"']
+    site = write_distribution(tmp_path / "site", "astuner-loggers", entry_points=points, requires=requires)
+    monkeypatch.syspath_prepend(str(site))
+    assert can_draw_charts() is can
+
+
+@pytest.mark.parametrize(("charts", "loggers"), [(True, ["console", "tensorboard"]), (False, ["console"])])
+def test_curves_are_drawn_if_they_can_be(tmp_path: Path, charts: bool, loggers: list[str]) -> None:
+    write_project(tmp_path, seed=3, charts=charts)
+    assert yaml.safe_load((tmp_path / "tune.yaml").read_text())["astuner"]["trainer_common"]["logger"] == loggers
 
 
 def test_editors_find_the_schema_of_the_configuration_beside_it(project: Path) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from astuner.breakpoints.terminal import TERMINAL
-from astuner.builtin.loggers.step_figures import Row, format_figures, format_row, format_waterfall, order_columns, thin_rows
+from astuner.builtin.loggers.step_figures import Row, format_figures, format_waterfall, thin_rows
+from astuner.builtin.loggers.step_table import build_step_table
 from astuner.protocols import RunInfo
 from astuner.schema import Group
 
@@ -136,22 +137,10 @@ class _LiveTable:
             self._live.update(self._build_table(self._rows[-_ROWS:]), refresh=self._held is None)
 
     def _build_table(self, shown: Sequence[Row]) -> RenderableType:
-        from rich import box
         from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
 
-        rows = [format_row(step, metrics) for step, metrics in shown]
-        # Of all rows, so that no column comes and goes.
-        names = order_columns([name for step, metrics in self._rows for name in format_row(step, metrics)[1]])
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for name in ("step", *names):
-            table.add_column(name, justify="right", no_wrap=True)
-        for label, found in rows:
-            table.add_row(label, *(found.get(name, "") for name in names))
-        latest = next((text for _, metrics in reversed(self._rows) if (text := format_waterfall(metrics))), "")
-        parts: list[RenderableType] = [Text(self._title), *([table] if rows else []), *([Text(latest)] if latest else [])]
-        return Group(*parts, *([_make_bar(*self._progress)] if self._progress else []))
+        table = build_step_table(self._title, self._rows, shown)
+        return Group(table, _make_bar(*self._progress)) if self._progress else table
 
 
 def _make_bar(what: str, done: int, total: int) -> RenderableType:

@@ -51,12 +51,17 @@ class LoggerContract(Contract):
 
     @self_contained
     def test_it_is_a_logger(self) -> None:
-        """A logger has `log`, `log_episodes` and `close`; `truncate_after`, `progress` and `notice` fit where it has them."""
+        """A logger has `log`, `log_episodes` and `close`; what else it may offer fits where it has that."""
         target, blame = self.target(), self._blame
         assert_method(target, "log", ["step", "metrics"], blame=blame, doc="It writes the metrics of a step.")
         assert_method(target, "log_episodes", ["step", "groups"], blame=blame, doc="It writes episodes; it may do nothing.")
         assert_method(target, "close", [], blame=blame, doc="It flushes and ends.")
-        optional = {"truncate_after": ["step"], "progress": ["what", "done", "total"], "notice": ["text", "level"]}
+        optional = {
+            "truncate_after": ["step"],
+            "progress": ["what", "done", "total"],
+            "notice": ["text", "level"],
+            "format_viewer_command": [],
+        }
         for name, takes in optional.items():
             if hasattr(target, name):
                 assert_method(target, name, takes, blame=blame)

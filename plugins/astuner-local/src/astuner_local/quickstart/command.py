@@ -25,11 +25,11 @@ def quickstart(directory: Path, seed: int, no_run: bool) -> int:
 
     Takes about two minutes on a CPU.
     """
-    from astuner_local.quickstart.template import check_free, write_project
+    from astuner_local.quickstart.template import can_draw_charts, check_free, write_project
 
     check_free(directory)
     with _remove_on_failure(directory):
-        write_project(directory, seed)
+        write_project(directory, seed, charts=can_draw_charts())
         _make_model(directory / "model", seed)
     if no_run:
         click.echo(f"{directory} is ready. Go on with:\n  cd {directory}\n  astuner run --conf tune.yaml --backbone local")
@@ -48,7 +48,9 @@ def _tune(directory: Path) -> int:
     with contextlib.chdir(directory):
         outcome = start_run(Path("tune.yaml"), "local", ())
         run = outcome.directory.resolve().relative_to(Path.cwd())
-    click.echo(report(outcome.before_groups, outcome.after_groups, project=directory, run=directory / run))
+    click.echo(
+        report(outcome.before_groups, outcome.after_groups, project=directory, run=directory / run, viewers=outcome.viewers)
+    )
     return outcome.exit_code
 
 

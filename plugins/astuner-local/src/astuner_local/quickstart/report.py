@@ -16,9 +16,12 @@ SHOWN_EPISODES = 2
 Row = tuple[str, str, str]
 
 
-def report(before: Sequence[Group], after: Sequence[Group], *, project: Path, run: Path) -> str:
-    """Return the text; `before` and `after` are the groups of the two validations, and the paths are shown as given."""
-    return "\n".join([*_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run)])
+def report(before: Sequence[Group], after: Sequence[Group], *, project: Path, run: Path, viewers: Sequence[str] = ()) -> str:
+    """Return the text; `before` and `after` are the groups of the two validations, and the paths are shown as given.
+
+    `viewers` are commands, typed in the project, that show what the loggers have written.
+    """
+    return "\n".join([*_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run, viewers)])
 
 
 def _numbers(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
@@ -80,9 +83,10 @@ def _list_episodes(groups: Sequence[Group]) -> list[Episode]:
     return [episode for group in groups for episode in group.episodes]
 
 
-def _next_steps(project: Path, run: Path) -> str:
+def _next_steps(project: Path, run: Path, viewers: Sequence[str]) -> str:
     template = resources.files(__package__).joinpath("next_steps.txt").read_text(encoding="utf-8")
-    return template.rstrip().format(project=project, run=run, exported=_relative_to(run, project))
+    lines = "".join(f"  {command:<77}# the curves of all runs, in a browser\n" for command in viewers)
+    return template.rstrip().format(project=project, run=run, exported=_relative_to(run, project), viewers=lines)
 
 
 def _relative_to(path: Path, directory: Path) -> Path:

@@ -11,6 +11,7 @@ from random import Random
 
 from astuner.errors import UsageError
 from astuner.planning.schema.json_schema import build_schema_text
+from astuner.plugins.catalog import Catalog
 from astuner_local.tiny.arithmetic import HELD_OUT, SHOWN, distinct_questions
 
 TRAINING_TASKS = 320
@@ -20,7 +21,11 @@ SCHEMA = "astuner.schema.json"
 """The file that the first line of `tune.yaml` names."""
 
 SEED_LINE = "  seed: 0\n"
-"""The only slot in the template of `tune.yaml`."""
+LOGGER_LINE = "    logger: [console]\n"
+"""The slots in the template of `tune.yaml`."""
+
+CHARTS = "tensorboard"
+"""The logger that draws curves, without an account and without a server while the run runs."""
 
 
 def check_free(directory: Path) -> None:
@@ -33,14 +38,16 @@ def check_free(directory: Path) -> None:
         raise UsageError(f"{directory}: '{found[0]}' is in the way{others}; name a directory that is new or empty")
 
 
-def write_project(directory: Path, seed: int) -> None:
-    """Write everything but the model."""
+def write_project(directory: Path, seed: int, *, charts: bool = False) -> None:
+    """Write everything but the model; `charts` adds the logger that draws curves, if `can_draw_charts`."""
     for template in resources.files(__package__).joinpath("project").iterdir():
         if template.is_file():
             (directory / template.name).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
     configuration = directory / "tune.yaml"
-    text = configuration.read_text(encoding="utf-8")
-    configuration.write_text(text.replace(SEED_LINE, f"  seed: {seed}\n"), encoding="utf-8")
+    text = configuration.read_text(encoding="utf-8").replace(SEED_LINE, f"  seed: {seed}\n")
+    if charts:
+        text = text.replace(LOGGER_LINE, f"    logger: [console, {CHARTS}]\n")
+    configuration.write_text(text, encoding="utf-8")
 
     (directory / SCHEMA).write_text(build_schema_text(_say), encoding="utf-8")
 
@@ -49,6 +56,12 @@ def write_project(directory: Path, seed: int) -> None:
     random = Random(seed)
     _write_tasks(tasks / "train.jsonl", random, SHOWN, TRAINING_TASKS)
     _write_tasks(tasks / "validation.jsonl", random, HELD_OUT, VALIDATION_TASKS)
+
+
+def can_draw_charts() -> bool:
+    """Whether the logger that draws curves is installed, with its library."""
+    found = Catalog.discover(kinds=["logger"]).map_spellings("logger").get(CHARTS)
+    return found is not None and not found.missing
 
 
 def _say(broken: str) -> None:
