@@ -10,8 +10,9 @@ from astuner.cli.own_venv import enter_venv
 from astuner.errors import UsageError
 
 EXAMPLE = """\b
-Example:
-  astuner export launcher_record/my-experiment --checkpoint best --out my-model"""
+Examples:
+  astuner export launcher_record/my-experiment --checkpoint best --out my-model
+  astuner export my-adapters --merge-lora --out my-model"""
 
 
 @click.command(epilog=EXAMPLE)
@@ -25,19 +26,28 @@ Example:
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="A directory that does not exist or is empty.")
 def export(run: Path, checkpoint: str, merge_lora: bool, dtype: str | None, out: Path) -> None:
-    """Write a checkpoint of RUN as a Hugging Face model that other tools load."""
+    """Write a checkpoint of RUN, or a directory of LoRA adapters, as a Hugging Face model that other tools load."""
     from typing import cast
 
+    from astuner.config.adapters import ADAPTER_FILE
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import construct, load
     from astuner.protocols import Backbone
     from astuner.runs.checkpoints import check_intact, find_checkpoint
     from astuner.runs.directory import RunDirectory
+    from astuner.training.export import export_model
 
+    if (run / ADAPTER_FILE).is_file():
+        check_intact(run)
+        export_model(run, out, merge_lora=merge_lora, dtype=dtype)
+        click.echo(f"exported {run} to {out}", err=True)
+        return
     directory = RunDirectory(run)
     name = directory.run.get("backbone")
     if name is None:
-        raise UsageError(f"{run}: not a run directory (it has no run.json); name one like launcher_record/my-experiment")
+        raise UsageError(
+            f"{run}: not a run directory (it has no run.json), and no LoRA adapters; name one like launcher_record/my-experiment"
+        )
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"--out {out}: is not empty; name another directory")
     enter_venv(name, Path.cwd())

@@ -14,7 +14,7 @@ from attrs import frozen
 from astuner.errors import ConfigError, Problem, RunFailed, UsageError
 from astuner.processes.gpus import gpu_count
 from astuner.processes.process_environment import export_variables
-from astuner.protocols import Control, RunInfo
+from astuner.protocols import RunInfo
 from astuner.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_key_again
 from astuner.services.running import ServiceHost, run_services
 from astuner_verl.process_environment import WANTED, Device, build_environment
@@ -49,28 +49,26 @@ def check_versions() -> None:
         raise UsageError(f"verl {found} is installed; the backbone 'verl' drives {WANTED}: pip install '{WANTED}'")
 
 
+def check_address() -> None:
+    """Raise `UsageError` if the environment names a cluster through a proxy."""
+    address = os.environ.get(ADDRESS, "")
+    if address.startswith(CLIENT):
+        raise UsageError(
+            f"{ADDRESS} is {address}: rollouts are played in this process, so it has to run inside of the "
+            "cluster: ray job submit --address http://HEAD:8265 -- astuner run …, or start it on a node and set "
+            f"{ADDRESS}=auto (see docs/verl.md)"
+        )
+
+
 @contextmanager
-def attach(run: RunInfo, control: Control) -> Iterator[Cluster]:
+def attach(run: RunInfo, place: ServiceHost) -> Iterator[Cluster]:
     """Attach this process to a cluster; if none is named, start one that ends with the block."""
     check_versions()
+    check_address()
     with ExitStack() as stack:
-        address = os.environ.get(ADDRESS, "")
-        if address.startswith(CLIENT):
-            raise UsageError(
-                f"{ADDRESS} is {address}: rollouts are played in this process, so it has to run inside of the "
-                "cluster: ray job submit --address http://HEAD:8265 -- astuner run …, or start it on a node and set "
-                f"{ADDRESS}=auto (see docs/verl.md)"
-            )
-        if not address:
-            place = ServiceHost(
-                directory=run.directory,
-                say=lambda text: control.notify(text, "info"),
-                warn=control.notify,
-                stopped=lambda: control.stop,
-            )
+        if not os.environ.get(ADDRESS):
             stack.enter_context(run_services({"ray": ray(run)}, place))
-            address = os.environ[ADDRESS]
-        yield _attach(address, stack)
+        yield _attach(os.environ[ADDRESS], stack)
 
 
 def _attach(address: str, stack: ExitStack) -> Cluster:
