@@ -36,7 +36,7 @@ def export_model(
     merged = adapted and merge_lora
     if merged:
         _merge(checkpoint, out, dtype)
-    elif not adapted and dtype is not None and dtype != read_dtype(checkpoint):
+    elif not adapted and dtype is not None and not (dtype == read_dtype(checkpoint) and _holds_only(checkpoint, dtype)):
         _convert(checkpoint, out, dtype)
     for file in sorted(checkpoint.iterdir()):
         of_adapter = file.name.startswith("adapter_") or file.name == "README.md"
@@ -50,6 +50,18 @@ def _convert(checkpoint: Path, out: Path, dtype: str) -> None:
     from transformers import AutoModelForCausalLM
 
     AutoModelForCausalLM.from_pretrained(checkpoint, dtype=getattr(torch, dtype)).save_pretrained(out)
+
+
+def _holds_only(checkpoint: Path, dtype: str) -> bool:
+    """Whether all weights have this precision; a trainer may write others than config.json says."""
+    from safetensors import safe_open
+
+    wanted = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}[dtype]
+    for file in checkpoint.glob("*.safetensors"):
+        with safe_open(file, framework="numpy") as opened:
+            if any(opened.get_slice(name).get_dtype() != wanted for name in opened.keys()):  # noqa: SIM118  # it is no mapping
+                return False
+    return True
 
 
 def _merge(checkpoint: Path, out: Path, dtype: str | None) -> None:

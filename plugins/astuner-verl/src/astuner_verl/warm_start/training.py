@@ -49,7 +49,10 @@ def check_warm_start(run: RunInfo, job: WarmStartJob) -> None:
 
 def warm_start(run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) -> WarmStartResult:
     """Train the model of a job on a cluster, and write it once Ray has ended."""
+    from transformers.utils.logging import disable_progress_bar
+
     check_warm_start(run, job)
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers ships it without types
     tokenizer = load_renderer(str(job.model), **run.config.model.rendering).tokenizer
     trained = run.directory / "trained"
     trained.mkdir()
