@@ -23,7 +23,8 @@ def find_tiny_maker(plan: Plan, backbone: object) -> MakesTinyModels:
         try:
             kind = load(candidate)
             if find_offer(kind, MakesTinyModels) is not None:
-                return construct(candidate, kind, None, None)
+                made: MakesTinyModels = construct(candidate, kind, None, None)
+                return made
         except AstunerError as error:
             broken.append(str(error))
     remedy = " or ".join(map(install_command, read_published().tiny_models))

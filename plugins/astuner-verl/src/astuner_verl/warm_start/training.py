@@ -56,7 +56,11 @@ def warm_start(run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) ->
     tokenizer = load_renderer(str(job.model), **run.config.model.rendering).tokenizer
     trained = run.directory / "trained"
     trained.mkdir()
-    place = ServiceHost(directory=run.directory, say=say, warn=say, stopped=lambda: False)
+
+    def report(text: str) -> None:
+        say(text)
+
+    place = ServiceHost(directory=run.directory, say=report, warn=report, stopped=lambda: False)
     with attach(run, place) as cluster:
         native = resolve_warm_start(run, job, Machine.here(cluster.device, cluster.gpus_per_node))
         check_room(native, cluster.device)
