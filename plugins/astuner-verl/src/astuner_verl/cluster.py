@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -77,9 +79,9 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     check_answers(address)
     read_key_again()
     device: Device = "cuda" if gpu_count() else "cpu"
-    options: dict[str, Any] = {"namespace": f"astuner-{secrets.token_hex(4)}", "log_to_driver": False, "configure_logging": False}
+    namespace = f"astuner-{secrets.token_hex(4)}"
     try:
-        ray.init(address=address, runtime_env={"env_vars": dict(build_environment(device))}, **options)
+        _connect(address, device, namespace)
     except (ConnectionError, TimeoutError, ValueError, RuntimeError) as error:
         raise RunFailed(describe_unreachable(address, error)) from error
     stack.callback(_detach)
@@ -91,7 +93,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         # The driver may run on a node without GPUs, such as a head node.
         _detach()
         device = found
-        ray.init(address=address, runtime_env={"env_vars": dict(build_environment(device))}, **options)
+        _connect(address, device, namespace)
     stack.enter_context(export_variables(build_environment(device)))
     home = os.environ.get(DIRECTORY)
     return Cluster(
@@ -99,6 +101,24 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         gpus_per_node=int(min(node.get("GPU", 0) for node in accelerated)) if device == "cuda" else 0,
         logs=Path(home, "session_latest", "logs") if home else None,
     )
+
+
+def _connect(address: str, device: Device, namespace: str) -> None:
+    """Attach this process; on SIGTERM it still does what its command does, where Ray would end it."""
+    import ray
+
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(
+            address=address,
+            runtime_env={"env_vars": dict(build_environment(device))},
+            namespace=namespace,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 def check_room(native: dict[str, Any], device: Device) -> None:
