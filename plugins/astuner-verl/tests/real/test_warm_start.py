@@ -70,13 +70,13 @@ def test_adapters_are_written_played_and_merged(project: Any) -> None:
     assert f"`astuner export {home} --merge-lora --out DIRECTORY`" in refused.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_an_interrupt_leaves_neither_a_model_nor_ray(project: Any, how: signal.Signals) -> None:
+def test_an_interrupt_leaves_neither_a_model_nor_ray(project: Any) -> None:
     known = {path.name for path in project.home.iterdir()}
     settings = ("--set", "task_reader.dataset_file.validation=null", "--epochs", "100000")
     running = project.begin(*COMMAND, "verl", "--tiny", *settings)
     said = project.home / "said"
     until(lambda: running.poll() is not None or "before: trained loss" in said.read_text(), limit_s=START_S)
-    running.send_signal(how)
+    # As Ctrl-C, which a test that runs in the background may have inherited as ignored.
+    running.send_signal(signal.SIGTERM)
     assert running.wait(120) == 130, said.read_text()
     assert {path.name for path in project.home.iterdir()} == known | {"said"}
