@@ -26,6 +26,8 @@ class Published:
     """The place of an engine among those that the backbone `debug` tries for `rollout.name: auto`; the lowest is the first."""
     short_services: Mapping[str, str] = field(factory=dict)
     """Help of the services that have an option of their own, `--with-NAME`, by name."""
+    tiny_models: Mapping[str, Sequence[str]] = field(factory=dict)
+    """The backbones that make tiny models for `astuner warm-start --tiny`, by package."""
     heavy_modules: Mapping[str, Sequence[str]] = field(factory=dict)
     """Modules that must not be imported before they are used, by package; core's own are known to it."""
     api_keys: Mapping[str, Sequence[str]] = field(factory=dict)

@@ -12,10 +12,12 @@ import pytest
 from astuner.testing.project import write_project
 
 BACKBONE = """
+import json
 import shutil
 from pathlib import Path
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
+from astuner.errors import UsageError
 from astuner.protocols import Fit, WarmStartResult
 
 
@@ -34,6 +36,25 @@ class Breaks(Learns):
     def warm_start(self, run, job, say):
         (Path(job.out) / "model.safetensors").write_text("half")
         raise KeyboardInterrupt
+
+
+class Picky(Learns):
+    def check_warm_start(self, run, job):
+        raise UsageError(f"no {len(job.train)} rows of {Path(job.model).name}")
+
+
+class Adapts(Learns):
+    def warm_start(self, run, job, say):
+        (Path(job.out) / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": job.model, "r": 4}))
+        (Path(job.out) / "adapter_model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+        fit = Fit(loss=1.0, accuracy=0.5, tokens=3)
+        return WarmStartResult(before={"trained": fit}, after={"trained": fit}, steps=1, merge_first=True)
+
+    def evaluate(self, run, tasks, recipe, checkpoint, control):
+        model = Path(run.config.model.path)
+        with open("played.txt", "a") as file:
+            print(model.name, (model / "adapter_config.json").exists(), checkpoint and checkpoint.name, file=file)
+        return super().evaluate(run, tasks, recipe, None, control)
 
 
 class Tiny(Learns):
@@ -137,8 +158,44 @@ def test_a_backbone_that_cannot_learn_from_demonstrations_is_named(start: Any, p
     assert "the backbone 'debug' does not train on demonstrations; name one that does with --backbone" in ended.err
 
 
-def test_a_backbone_without_tiny_models_is_named(start: Any, project: Path) -> None:
-    assert "makes no tiny models; name one that does" in start("--tiny").err
+def test_what_the_backbone_cannot_do_is_said_before_anything_is_played(start: Any, project: Path) -> None:
+    ended = start("--backbone", "./part.py:Picky")
+    assert (ended.code, ended.err) == (2, "error: no 9 rows of model\n")
+    assert list_files(project) == KNOWN
+    assert not (project / "launcher_record").exists()
+
+
+def test_adapters_are_played_as_a_checkpoint_and_merged_first_where_a_run_needs_that(start: Any, project: Path) -> None:
+    ended = start("--backbone", "./part.py:Adapts")
+    assert ended.code == 0, ended.err
+    assert (project / "played.txt").read_text() == "model False None\nmodel False model\n"
+    assert (project / "out" / "adapter_config.json").is_file()
+    assert ended.out.endswith(
+        "out is ready. Next:\n"
+        "  astuner export out --merge-lora --out out-merged\n"
+        "  astuner run --conf project.yaml --backbone ./part.py:Adapts --set model.path=./out-merged\n"
+        "  astuner eval --conf project.yaml --backbone ./part.py:Adapts --set model.path=./out-merged\n"
+    )
+
+
+def test_where_no_backbone_makes_tiny_models_the_command_says_what_to_install(start: Any) -> None:
+    ended = start("--tiny", "--set", "plugins.disabled=[astuner-local]")
+    assert ended.code == 2
+    assert (
+        "--tiny: neither the backbone './part.py:Learns' nor another installed one makes tiny models: pip install " in ended.err
+    )
+    assert "astuner-local" in ended.err
+
+
+def test_a_tiny_model_for_a_backbone_that_makes_none_is_made_by_another_one(
+    start: Any, project: Path, fake_distribution: Callable[..., Path]
+) -> None:
+    targets = {"acme_broken": "acme_small:Nothing", "acme_small": "acme_small:Tiny"}
+    fake_distribution("acme", files={"acme_small.py": BACKBONE}, entry_points={"astuner.backbones": targets})
+    ended = start("--tiny")
+    assert ended.code == 0, ended.err
+    assert "300 epochs of 16, 0.004" in ended.err
+    assert (project / "out" / "texts.txt").is_file()
 
 
 def test_a_tiny_model_is_made_of_the_texts_of_demonstrations_and_tasks(start: Any, project: Path) -> None:

@@ -100,6 +100,33 @@ def compute_gradients(engine: Any, limit: int) -> tuple[dict[str, Any], dict[str
     return gradients, sums
 
 
+def find_first_choices(engine: Any, limit: int, *, shares: bool) -> list[list[int]]:
+    """Return the first choice at each place of each row."""
+    from verl.utils import tensordict_utils as tu
+
+    from astuner_verl.first_choices import ASKED, FIRST, choose_first
+    from astuner_verl.rows import arrange, sort_by_prefix, to_tensors
+
+    engine.shares = shares
+    rows = make_rows()
+    order = arrange([len(row.ids) for row in rows], sort_by_prefix(rows), 1, together=REPEATS)
+    data = to_tensors(rows, order, temperature=1.0, force_group_size=REPEATS)
+    tu.assign_non_tensor(data, use_dynamic_bsz=True, max_token_len_per_gpu=limit, use_remove_padding=False, **ASKED)
+    with engine.eval_mode():
+        found = engine.infer_batch(data, loss_function=choose_first)["model_output"][FIRST].unbind()
+    return [found[order.index(place)].tolist() for place in range(len(rows))]
+
+
+def find_likeliest(home: Path) -> list[list[int]]:
+    """Return the same by transformers alone."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(home, dtype=torch.float32)
+    with torch.no_grad():
+        return [model(input_ids=torch.from_numpy(row.ids)[None]).logits[0].argmax(-1).tolist() for row in make_rows()]
+
+
 def compare(engine: Any, limit: int) -> dict[str, Any]:
     """Return the largest difference of gradients, relative to the largest of them, and both sums."""
     engine.shares = False
@@ -119,6 +146,10 @@ def main(home: Path) -> None:
     found: dict[str, Any] = {"tokens": sum(len(row.ids) for row in make_rows())}
     found["repeated"] = GROUPS * (REPEATS - 1) * PROMPT
     found["one pass"], found["passes"] = compare(engine, 10**4), compare(engine, 250)
+    found["first choices"] = [
+        find_first_choices(engine, limit, shares=shares) for shares in (False, True) for limit in (10**4, 250)
+    ]
+    found["likeliest"] = find_likeliest(home)
     # Its masks are added to the scores, so that true and false hide nothing.
     engine.module.config._attn_implementation = "eager"
     found["eager"] = {"tried": engine.try_sharing(), "shares": engine.shares}

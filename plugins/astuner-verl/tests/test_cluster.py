@@ -57,8 +57,8 @@ def test_an_address_that_cannot_be_used(
     pytest.importorskip("ray")
     installed(monkeypatch, "0.9.1")
     monkeypatch.setenv("RAY_ADDRESS", address.format(port=free_port()))
-    control: Any = None
-    with pytest.raises(error, match=said), attach(run_info(tmp_path), control):
+    place: Any = None
+    with pytest.raises(error, match=said), attach(run_info(tmp_path), place):
         pass
 
 

@@ -37,6 +37,11 @@ def test_loss_and_gradients_are_those_of_verls_own_passes(found: Any, passes: st
     assert shared == pytest.approx(whole, rel=1e-4)
 
 
+def test_first_choices_are_the_likeliest_tokens_whether_passes_share_or_not(found: Any) -> None:
+    assert len(found["first choices"]) == 4
+    assert all(one == found["likeliest"] for one in found["first choices"])
+
+
 def test_a_model_for_which_the_numbers_differ_does_not_share(found: Any) -> None:
     assert found["eager"]["tried"] > 1e-4
     assert not found["eager"]["shares"]

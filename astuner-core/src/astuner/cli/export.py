@@ -10,8 +10,9 @@ from astuner.cli.own_venv import enter_venv
 from astuner.errors import UsageError
 
 EXAMPLE = """\b
-Example:
-  astuner export my-experiment --checkpoint best --out my-model"""
+Examples:
+  astuner export my-experiment --checkpoint best --out my-model
+  astuner export my-adapters --merge-lora --out my-model"""
 
 
 @click.command(epilog=EXAMPLE)
@@ -25,12 +26,13 @@ Example:
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="A directory that does not exist or is empty.")
 def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: Path) -> None:
-    """Write a checkpoint of RUN as a Hugging Face model that other tools load.
+    """Write a checkpoint of RUN, or a directory of LoRA adapters, as a Hugging Face model that other tools load.
 
     RUN is a run directory, or the name of one in launcher_record.
     """
     from typing import cast
 
+    from astuner.config.adapters import ADAPTER_FILE
     from astuner.inspection.run_search import open_run
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import construct, load
@@ -38,7 +40,14 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     from astuner.runs.atomic import AGAIN, explain_os_errors
     from astuner.runs.checkpoints import check_intact, find_checkpoint
     from astuner.runs.directory import RunDirectory
+    from astuner.training.export import export_model
 
+    if (Path(run) / ADAPTER_FILE).is_file():
+        check_intact(Path(run))
+        with explain_os_errors(out, AGAIN):
+            export_model(Path(run), out, merge_lora=merge_lora, dtype=dtype)
+        click.echo(f"exported {run} to {out}", err=True)
+        return
     directory = RunDirectory(open_run(run).path)
     name = directory.run.get("backbone")
     if name is None:

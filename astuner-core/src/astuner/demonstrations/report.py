@@ -39,8 +39,12 @@ class WarmStartReport:
             yield f"{title:<32}" + "".join(f"{column:>10}" for column in columns)
         yield ""
         yield f"{self.out} is ready. Next:"
+        model = self.out
+        if self.result.merge_first:
+            model = self.out.with_name(f"{self.out.name}-merged")
+            yield f"  {shlex.join(['astuner', 'export', str(self.out), '--merge-lora', '--out', str(model)])}"
         others = [*(("--backbone", self.backbone) if self.backbone else ()), *(f"--set={item}" for item in self.overrides)]
-        chosen = ["--conf", str(self.conf), *others, "--set", f"model.path={write_model_path(self.out, self.conf)}"]
+        chosen = ["--conf", str(self.conf), *others, "--set", f"model.path={write_model_path(model, self.conf)}"]
         for command in ("run", "eval"):
             yield f"  {shlex.join(['astuner', command, *chosen])}"
 

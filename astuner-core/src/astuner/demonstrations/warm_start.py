@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
 
 from attrs import evolve, frozen
 
+from astuner.config.adapters import ADAPTER_FILE
 from astuner.containment.process_state import restore_process_state
 from astuner.demonstrations.holdout import split_holdout
 from astuner.demonstrations.output_directory import check_free, make_beside, move_into_place
@@ -17,13 +17,14 @@ from astuner.demonstrations.recording import RecordedDemonstration, record_demon
 from astuner.demonstrations.report import WarmStartReport
 from astuner.demonstrations.request import WarmStartRequest
 from astuner.demonstrations.task_texts import list_texts
+from astuner.demonstrations.tiny_maker import find_tiny_maker
 from astuner.driver.launch import evaluate_run
 from astuner.errors import ConfigError, Problem, UsageError
 from astuner.memory.model_file import read_model_config
 from astuner.planning.plan import Plan, plan_run
 from astuner.plugins.hooks import Hooks
 from astuner.protocols import Reader, RunInfo, TinyModelJob, WarmStartJob
-from astuner.protocols.optional import MakesTinyModels, WarmStarts, find_offer
+from astuner.protocols.optional import ChecksWarmStarts, MakesTinyModels, WarmStarts, find_offer
 from astuner.rendering import TemplateRenderer, load_renderer
 from astuner.schema import Sample
 
@@ -48,14 +49,16 @@ def warm_start(request: WarmStartRequest, say: Report) -> WarmStartReport:
         parts = _make_parts(request, overrides, beside)
         recorded = _prepare(request, parts, say)
         trained, held_out = split_holdout(recorded, request.holdout, parts.info.seed)
-        if request.tiny:
-            _find_tiny_maker(parts).make_tiny_model(_make_tiny_job(parts, ()))
-        judged = next(iter(parts.reader.read("validation")), None) is not None
-        before = _measure_reward(request, overrides, parts, "before", parts.model, say) if judged else None
+        if parts.tiny_maker is not None:
+            parts.tiny_maker.make_tiny_model(_make_tiny_job(parts, ()))
         job = _make_job(request, parts, beside / "model", (trained, held_out))
+        if (checking := find_offer(parts.backbone, ChecksWarmStarts)) is not None:
+            checking.check_warm_start(parts.info, job)
+        judged = next(iter(parts.reader.read("validation")), None) is not None
+        before = _measure_reward(request, overrides, parts, "before", None, say) if judged else None
         say(f"training: {len(job.train)} rows, {job.epochs} epochs, learning rate {job.lr:g}")
         result = parts.backbone.warm_start(parts.info, job, say)
-        after = _measure_reward(request, overrides, parts, "after", str(job.out), say) if judged else None
+        after = _measure_reward(request, overrides, parts, "after", job.out, say) if judged else None
         move_into_place(job.out, request.out)
     return WarmStartReport(
         result=result,
@@ -75,6 +78,8 @@ class _Parts:
     info: RunInfo
     backbone: WarmStarts
     reader: Reader
+    tiny_maker: MakesTinyModels | None
+    """What makes the model to begin with; None begins with `model.path`."""
 
     @property
     def model(self) -> str:
@@ -89,20 +94,21 @@ def _make_parts(request: WarmStartRequest, overrides: Sequence[str], beside: Pat
     made = hooks.make_backbone(plan.backbone.candidate, plan.backbone.options, info)
     backbone = find_offer(made, WarmStarts)
     name = plan.backbone.candidate.name
-    if backbone is None or (request.tiny and find_offer(made, MakesTinyModels) is None):
-        what = "makes no tiny models" if backbone is not None else "does not train on demonstrations"
+    if backbone is None:
         raise UsageError(
-            f"the backbone '{name}' {what}; name one that does with --backbone. `astuner plugin list` shows what is installed"
+            f"the backbone '{name}' does not train on demonstrations; name one that does with --backbone. `astuner plugin list` "
+            "shows what is installed"
         )
+    tiny_maker = find_tiny_maker(plan, made) if request.tiny else None
     reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
-    return _Parts(plan=plan, hooks=hooks, info=info, backbone=backbone, reader=reader)
+    return _Parts(plan=plan, hooks=hooks, info=info, backbone=backbone, reader=reader, tiny_maker=tiny_maker)
 
 
 def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> list[RecordedDemonstration]:
     """Return the samples of all demonstrations; raises `ConfigError` with all that is wrong with them."""
     read = read_demonstrations(request.demos)
     problems = list(read.problems)
-    renderer = _make_renderer(request, parts, read.sound)
+    renderer = _make_renderer(parts, read.sound)
     tracker = parts.plan.recipe.tracker
     make_tracker = parts.hooks.make_tracker(tracker.candidate, tracker.options, parts.info)
     found = record_demonstrations(read.sound, renderer, make_tracker, limit=_find_context(parts))
@@ -118,12 +124,12 @@ def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> list[Reco
     return list(found.recorded)
 
 
-def _make_renderer(request: WarmStartRequest, parts: _Parts, demonstrations: Sequence[Demonstration]) -> TemplateRenderer:
+def _make_renderer(parts: _Parts, demonstrations: Sequence[Demonstration]) -> TemplateRenderer:
     options = parts.info.config.model.rendering
-    if not request.tiny:
+    if parts.tiny_maker is None:
         return load_renderer(parts.model, **options)
     # Loading it again would import torch, before the demonstrations are checked.
-    tokenizer = _find_tiny_maker(parts).make_tiny_tokenizer(_make_tiny_job(parts, list_texts(demonstrations, parts.reader)))
+    tokenizer = parts.tiny_maker.make_tiny_tokenizer(_make_tiny_job(parts, list_texts(demonstrations, parts.reader)))
     return TemplateRenderer(tokenizer, (), source=parts.model, **options)
 
 
@@ -136,10 +142,6 @@ def _find_context(parts: _Parts) -> int:
     longest = (read_model_config(parts.model, fetch=False) or {}).get("max_position_embeddings")
     allowed = parts.info.config.rollout.max_model_len
     return min(allowed, longest) if isinstance(longest, int) else allowed
-
-
-def _find_tiny_maker(parts: _Parts) -> MakesTinyModels:
-    return cast("MakesTinyModels", parts.backbone)
 
 
 def _make_tiny_job(parts: _Parts, texts: Sequence[str]) -> TinyModelJob:
@@ -172,13 +174,18 @@ def _list_samples(demonstrations: Sequence[RecordedDemonstration]) -> list[Sampl
 
 
 def _measure_reward(
-    request: WarmStartRequest, overrides: Sequence[str], parts: _Parts, when: str, model: str, say: Report
+    request: WarmStartRequest, overrides: Sequence[str], parts: _Parts, when: str, trained: Path | None, say: Report
 ) -> float | None:
-    """Play the validation tasks with a model; return the mean reward by the task's own judge."""
+    """Play the validation tasks with the trained model, or else the first; return the mean reward by the task's own judge.
+
+    Adapters are played as a checkpoint: not every backbone takes them as `model.path`.
+    """
+    adapted = trained is not None and (trained / ADAPTER_FILE).is_file()
+    model = parts.model if trained is None or adapted else trained
     home = f"{parts.info.config.experiment_dir}-warm-start-{when}"
     say(f"playing the validation tasks, {when}")
     items = [*overrides, f"model.path={model}", f"experiment_dir={home}"]
     with restore_process_state(request.conf.absolute().parent):
-        outcome = evaluate_run(request.conf, None, request.backbone, items)
+        outcome = evaluate_run(request.conf, trained if adapted else None, request.backbone, items)
     say(f"  {outcome.directory}")
     return (outcome.after or {}).get(REWARD)

@@ -152,12 +152,20 @@ class WarmStarts(Protocol):
     def warm_start(self, run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) -> WarmStartResult:
         """Train a model with the cross entropy of the samples' trained tokens, and write it; `say` shows lines of progress.
 
-        The same job gives the same weights. `run` has the settings of the model, such as adapters.
+        The same job gives the same weights. `run` has the settings of the model, such as adapters. The order of the rows and the
+        learning rate are core's (`astuner.training.supervised`).
         """
 
 
+class ChecksWarmStarts(Protocol):
+    """A backbone that trains on demonstrations, and knows before it starts what it cannot do."""
+
+    def check_warm_start(self, run: RunInfo, job: WarmStartJob) -> None:
+        """Raise `AstunerError` for what `warm_start` would refuse; called before anything is played or started."""
+
+
 class MakesTinyModels(Protocol):
-    """A backbone that makes tiny models for new tasks: `astuner warm-start --tiny`."""
+    """A backbone that makes tiny models for new tasks: `astuner warm-start --tiny`, also for a backbone that makes none."""
 
     def make_tiny_tokenizer(self, job: TinyModelJob) -> Any:
         """Write the tokenizer alone, and return it, one of transformers; imports no torch."""

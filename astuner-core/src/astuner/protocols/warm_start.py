@@ -48,6 +48,8 @@ class WarmStartResult:
     before: Mapping[str, Fit]
     after: Mapping[str, Fit]
     steps: int
+    merge_first: bool = False
+    """Whether the backbone has written adapters, and begins a run only with these merged into their base."""
 
 
 @frozen(kw_only=True, eq=False)

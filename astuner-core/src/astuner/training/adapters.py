@@ -14,6 +14,6 @@ def check_whole_model(path: str, needed_by: str) -> None:
     if adapters is not None:
         message = (
             f"{path} holds LoRA adapters of {adapters.base}, and {needed_by} begins with a whole model. Merge them first "
-            "(`astuner export RUN --merge-lora --out DIRECTORY`) and name that directory"
+            f"(`astuner export {path} --merge-lora --out DIRECTORY`) and name that directory"
         )
         raise ConfigError([Problem(key="astuner.model.path", message=message)])

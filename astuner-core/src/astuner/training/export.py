@@ -36,7 +36,7 @@ def export_model(
     merged = adapted and merge_lora
     if merged:
         _merge(checkpoint, out, dtype)
-    elif not adapted and dtype is not None and dtype != _read_dtype(checkpoint):
+    elif not adapted and dtype is not None and not (dtype == read_dtype(checkpoint) and _holds_only(checkpoint, dtype)):
         _convert(checkpoint, out, dtype)
     for file in sorted(checkpoint.iterdir()):
         of_adapter = file.name.startswith("adapter_") or file.name == "README.md"
@@ -52,6 +52,18 @@ def _convert(checkpoint: Path, out: Path, dtype: str) -> None:
     AutoModelForCausalLM.from_pretrained(checkpoint, dtype=getattr(torch, dtype)).save_pretrained(out)
 
 
+def _holds_only(checkpoint: Path, dtype: str) -> bool:
+    """Whether all weights have this precision; a trainer may write others than config.json says."""
+    from safetensors import safe_open
+
+    wanted = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}[dtype]
+    for file in checkpoint.glob("*.safetensors"):
+        with safe_open(file, framework="numpy") as opened:
+            if any(opened.get_slice(name).get_dtype() != wanted for name in opened.keys()):  # noqa: SIM118  # it is no mapping
+                return False
+    return True
+
+
 def _merge(checkpoint: Path, out: Path, dtype: str | None) -> None:
     import torch
     from peft import PeftModel
@@ -61,7 +73,7 @@ def _merge(checkpoint: Path, out: Path, dtype: str | None) -> None:
     if adapters is None:
         raise AssertionError("the caller has found adapters")
     base = adapters.base
-    target = getattr(torch, dtype or _read_dtype(base))
+    target = getattr(torch, dtype or read_dtype(base))
     # float32: merging in half precision would round the adapters' update away.
     loaded: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     model: Any = PeftModel.from_pretrained(loaded, str(checkpoint))
@@ -115,7 +127,8 @@ def _compare(found: Tensor, wanted: Tensor) -> float:
     return float((found - wanted).abs().max() / wanted.abs().max())
 
 
-def _read_dtype(model: Path | str) -> str:
+def read_dtype(model: Path | str) -> str:
+    """Return the precision in which a model says that it was saved."""
     from transformers import AutoConfig
 
     stored = AutoConfig.from_pretrained(model).dtype

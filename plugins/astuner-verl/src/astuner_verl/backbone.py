@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from astuner.config.alignment import Alignment
-from astuner.protocols import Control, RunInfo, SettledValue, TaskSource
+from astuner.protocols import Control, RunInfo, SettledValue, TaskSource, WarmStartJob, WarmStartResult
 from astuner.schema import Event
 from astuner.training.keys import LOOP_HONOURS
 from astuner_verl.alignment import ALIGNMENT
@@ -73,6 +73,18 @@ class VerlBackbone:
         from astuner.training.export import export_model
 
         export_model(checkpoint, out, merge_lora=merge_lora, dtype=dtype)
+
+    def check_warm_start(self, run: RunInfo, job: WarmStartJob) -> None:
+        """Raise what can be known before Ray starts."""
+        from astuner_verl.warm_start.training import check_warm_start
+
+        check_warm_start(run, job)
+
+    def warm_start(self, run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) -> WarmStartResult:
+        """Train on demonstrations, with the workers and the loss of a run."""
+        from astuner_verl.warm_start.training import warm_start
+
+        return warm_start(run, job, say)
 
     def close(self) -> None:
         """Nothing to do: `train` closes what it opened on every path."""

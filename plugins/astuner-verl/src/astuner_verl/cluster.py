@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -14,7 +16,7 @@ from attrs import frozen
 from astuner.errors import ConfigError, Problem, RunFailed, UsageError
 from astuner.processes.gpus import gpu_count
 from astuner.processes.process_environment import export_variables
-from astuner.protocols import Control, RunInfo
+from astuner.protocols import RunInfo
 from astuner.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_key_again
 from astuner.services.running import ServiceHost, run_services
 from astuner_verl.process_environment import WANTED, Device, build_environment
@@ -49,28 +51,26 @@ def check_versions() -> None:
         raise UsageError(f"verl {found} is installed; the backbone 'verl' drives {WANTED}: pip install '{WANTED}'")
 
 
+def check_address() -> None:
+    """Raise `UsageError` if the environment names a cluster through a proxy."""
+    address = os.environ.get(ADDRESS, "")
+    if address.startswith(CLIENT):
+        raise UsageError(
+            f"{ADDRESS} is {address}: rollouts are played in this process, so it has to run inside of the "
+            "cluster: ray job submit --address http://HEAD:8265 -- astuner run …, or start it on a node and set "
+            f"{ADDRESS}=auto (see docs/verl.md)"
+        )
+
+
 @contextmanager
-def attach(run: RunInfo, control: Control) -> Iterator[Cluster]:
+def attach(run: RunInfo, place: ServiceHost) -> Iterator[Cluster]:
     """Attach this process to a cluster; if none is named, start one that ends with the block."""
     check_versions()
+    check_address()
     with ExitStack() as stack:
-        address = os.environ.get(ADDRESS, "")
-        if address.startswith(CLIENT):
-            raise UsageError(
-                f"{ADDRESS} is {address}: rollouts are played in this process, so it has to run inside of the "
-                "cluster: ray job submit --address http://HEAD:8265 -- astuner run …, or start it on a node and set "
-                f"{ADDRESS}=auto (see docs/verl.md)"
-            )
-        if not address:
-            place = ServiceHost(
-                directory=run.directory,
-                say=lambda text: control.notify(text, "info"),
-                warn=control.notify,
-                stopped=lambda: control.stop,
-            )
+        if not os.environ.get(ADDRESS):
             stack.enter_context(run_services({"ray": ray(run)}, place))
-            address = os.environ[ADDRESS]
-        yield _attach(address, stack)
+        yield _attach(os.environ[ADDRESS], stack)
 
 
 def _attach(address: str, stack: ExitStack) -> Cluster:
@@ -79,9 +79,9 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     check_answers(address)
     read_key_again()
     device: Device = "cuda" if gpu_count() else "cpu"
-    options: dict[str, Any] = {"namespace": f"astuner-{secrets.token_hex(4)}", "log_to_driver": False, "configure_logging": False}
+    namespace = f"astuner-{secrets.token_hex(4)}"
     try:
-        ray.init(address=address, runtime_env={"env_vars": dict(build_environment(device))}, **options)
+        _connect(address, device, namespace)
     except (ConnectionError, TimeoutError, ValueError, RuntimeError) as error:
         raise RunFailed(describe_unreachable(address, error)) from error
     stack.callback(_detach)
@@ -93,7 +93,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         # The driver may run on a node without GPUs, such as a head node.
         _detach()
         device = found
-        ray.init(address=address, runtime_env={"env_vars": dict(build_environment(device))}, **options)
+        _connect(address, device, namespace)
     stack.enter_context(export_variables(build_environment(device)))
     home = os.environ.get(DIRECTORY)
     return Cluster(
@@ -101,6 +101,24 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         gpus_per_node=int(min(node.get("GPU", 0) for node in accelerated)) if device == "cuda" else 0,
         logs=Path(home, "session_latest", "logs") if home else None,
     )
+
+
+def _connect(address: str, device: Device, namespace: str) -> None:
+    """Attach this process; on SIGTERM it still does what its command does, where Ray would end it."""
+    import ray
+
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(
+            address=address,
+            runtime_env={"env_vars": dict(build_environment(device))},
+            namespace=namespace,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 def check_room(native: dict[str, Any], device: Device) -> None:

@@ -55,12 +55,17 @@ class Host:
 
     def start(self) -> Any:
         """Start workers and engines, and return verl's client of the engines once all of them are up."""
+        self._start(engines=True)
+        from astuner_verl.client import CancellingClient
+
+        return self._trainer.llm_server_manager.get_client(client_cls=CancellingClient)
+
+    def _start(self, *, engines: bool) -> None:
         import verl  # noqa: F401  # its plugins come first
         from omegaconf import OmegaConf
         from verl.trainer.ppo.utils import need_critic, need_reference_policy
         from verl.utils.config import validate_config
 
-        from astuner_verl.client import CancellingClient
         from astuner_verl.trainer import SteppedTrainer
 
         config = OmegaConf.create(self._native)
@@ -70,11 +75,10 @@ class Host:
         # Passes are laid out here, not by the fixed sizes of verl's loop.
         checked = OmegaConf.merge(config, {"actor_rollout_ref": {part: {f"{log}use_dynamic_bsz": True} for part, log in DYNAMIC}})
         validate_config(checked, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
-        self._trainer = SteppedTrainer(config=config)
+        self._trainer = SteppedTrainer(config, engines=engines)
         self._trainer.init()
         self._asleep = True  # verl's start leaves the engines asleep
         self._trainer.actor_rollout_wg.set_weighed_loss(self._loss)
-        return self._trainer.llm_server_manager.get_client(client_cls=CancellingClient)
 
     def share_prefixes(self) -> tuple[bool, float]:
         """Compute common prefixes once, if that agrees with verl's own passes; return whether, and the relative difference."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from astuner.judging.advantages import WeightedSample
 from astuner.protocols import Control, Estimator, RunInfo
 from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Sample
+from astuner.services.running import ServiceHost
 from astuner.training.adapters import check_whole_model
 from astuner.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
 from astuner.training.schedule import compute_learning_rate
@@ -34,6 +35,7 @@ from astuner_verl.loss import PREFIX, LossOptions
 from astuner_verl.native_configuration import Machine, resolve_configuration
 from astuner_verl.rows import train_row
 from astuner_verl.seeds import read_architecture, sends_seeds
+from astuner_verl.trainer_start import STARTING, count_workers, describe_workers, make_host, share_prefixes
 from astuner_verl.watch import Watch
 
 if TYPE_CHECKING:
@@ -187,7 +189,13 @@ def open_learner(
         control.notify(
             "the sampler leaves out a part of the vocabulary (top_p, top_k), and verl's trainer computes over all of it"
         )
-    with attach(run, control) as cluster:
+    place = ServiceHost(
+        directory=run.directory,
+        say=lambda text: control.notify(text, "info"),
+        warn=control.notify,
+        stopped=lambda: control.stop,
+    )
+    with attach(run, place) as cluster:
         try:
             tree = copy.deepcopy(dict(run.native))
             if adapter is not None:
@@ -210,16 +218,13 @@ def open_learner(
                 _check_state(checkpoint, native)
             (run.directory / NATIVE).write_text(yaml.safe_dump(native, sort_keys=False), encoding="utf-8")
             watch = Watch(logs=cluster.logs)
-            host = _host(native, _loss(run, native))
+            host = make_host(Host, native, _loss(run, native))
             engine = get(native, f"{ROLLOUT}.name")
-            control.notify(
-                f"verl on {cluster.device}: {_workers(native)} worker(s), engine {engine}; starting takes a minute or more",
-                "info",
-            )
+            control.notify(f"{describe_workers(native, cluster.device)}, engine {engine}; {STARTING}", "info")
             seeds = _send_seeds(run, engine, base, control)
             client = watch.get(host.start.remote(), "starting the trainer")
             if trains and get(native, SHARE):
-                _share_prefixes(host, watch, control)
+                share_prefixes(host, watch, control.notify)
             if checkpoint is not None and trains:
                 watch.get(host.restore.remote(str(checkpoint)), f"reading {checkpoint}")
             yield VerlLearner(
@@ -236,15 +241,6 @@ def open_learner(
             )
         finally:
             _keep_logs(cluster, run.directory)
-
-
-def _share_prefixes(host: Any, watch: Watch, control: Control) -> None:
-    """Let rows share prefixes, and report if the numbers differ from verl's own."""
-    shares, difference = watch.get(host.share_prefixes.remote(), "comparing passes that share prefixes")
-    if not shares:
-        control.notify(
-            f"passes that share prefixes differ by {difference:.1e} from verl's own for this model, so each row is computed whole"
-        )
 
 
 def _sums(found: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -287,10 +283,6 @@ def _weights(model: str, checkpoint: Path | None, trains: bool) -> tuple[str, Pa
     return (model, checkpoint) if (checkpoint / ADAPTER_FILE).is_file() else (str(checkpoint), None)
 
 
-def _workers(native: Mapping[str, Any]) -> int:
-    return int(native["trainer"]["nnodes"] * native["trainer"]["n_gpus_per_node"])
-
-
 def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:
     """Raise `UsageError` for a checkpoint that these workers cannot continue from."""
     state = checkpoint / STATE
@@ -298,7 +290,7 @@ def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:
     if not shards:
         raise UsageError(f"{checkpoint}: holds no {STATE}/ of verl, so training cannot continue from it")
     saved = int(shards[0].name.split("_")[3])
-    workers = _workers(native)
+    workers = count_workers(native)
     if saved != workers:
         raise UsageError(
             f"{checkpoint}: was saved by {saved} workers, and the run has {workers} now; set trainer_common.nnodes and "
@@ -317,12 +309,6 @@ def _loss(run: RunInfo, native: dict[str, Any]) -> LossOptions:
         kl_loss_type=actor["kl_loss_type"],
         entropy_coeff=actor["entropy_coeff"],
     )
-
-
-def _host(native: dict[str, Any], loss: LossOptions) -> Any:
-    import ray
-
-    return ray.remote(Host).options(num_cpus=0).remote(native, loss)
 
 
 def _keep_logs(cluster: Cluster, directory: Path) -> None:

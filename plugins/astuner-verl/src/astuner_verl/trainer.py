@@ -13,6 +13,11 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 class SteppedTrainer(PPOTrainerSync):
     """Starts what verl starts, with our worker; tasks, episodes, rewards and advantages come from outside."""
 
+    def __init__(self, config: Any, *, engines: bool = True) -> None:
+        """Take verl's configuration; without `engines` only the trainer is started."""
+        self._enable_hybrid_replicas = engines  # what verl asks for where its engines are elsewhere
+        super().__init__(config)
+
     def _build_replay_buffer(self) -> None:
         """Nothing to do: episodes do not wait here."""
 

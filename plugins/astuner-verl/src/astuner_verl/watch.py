@@ -40,6 +40,8 @@ class Watch:
 
     logs: Path | None
     """The logs of the cluster's processes; None if they are on another machine."""
+    remedy: str = "Finished episodes are kept: continue with --resume"
+    """What to do after a failure."""
     limit_s: float = field(factory=silence_s)
 
     def get(self, answer: Any, what: str) -> Any:
@@ -72,15 +74,13 @@ class Watch:
                 seen, since = written, time.monotonic()
             elif time.monotonic() - since > self.limit_s:
                 raise RunFailed(
-                    f"{what}: the trainer said nothing for {self.limit_s:g} s, so it is given up. Finished episodes are kept: "
-                    f"continue with --resume; {SILENCE} sets another limit{self._last_lines()}"
+                    f"{what}: the trainer said nothing for {self.limit_s:g} s, so it is given up. {self.remedy}; {SILENCE} sets "
+                    f"another limit{self._last_lines()}"
                 )
 
     def _death_error(self, what: str, error: BaseException) -> RunFailed:
-        return RunFailed(
-            f"{what} failed: a process of the trainer died ({_first_line(error)}). Finished episodes are kept: continue with "
-            f"--resume{self._last_lines()}"
-        )
+        died = f"a process of the trainer died ({_first_line(error)})"
+        return RunFailed(f"{what} failed: {died}. {self.remedy}{self._last_lines()}")
 
     def _count_written(self) -> int:
         if self.logs is None:

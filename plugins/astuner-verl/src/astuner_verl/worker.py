@@ -1,4 +1,4 @@
-"""verl's worker with three additions for our runs. Lives in Ray's processes, one per GPU."""
+"""verl's worker with additions for our runs. Lives in Ray's processes, one per GPU."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+from tensordict import TensorDict
 from torch import Tensor
-from verl.single_controller.base.decorator import Dispatch, register
+from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
 from verl.utils.fsdp_utils import collect_lora_params
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
+from astuner_verl.first_choices import choose_first
 from astuner_verl.loss import LossOptions, compute_weighed_loss
 from astuner_verl.shared_prefixes.engine import SharedPrefixEngine
 
@@ -25,6 +28,7 @@ class PacedActor(ActorRolloutRefWorker):
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self) -> None:
         """Build models and engines as verl does, and count the weights that go to the engines."""
+        torch.manual_seed(self.config.actor.fsdp_config.seed)  # new adapters are drawn at random
         super().init_model()
         self._sent_bytes = 0
         if "actor" in self.role:
@@ -57,6 +61,16 @@ class PacedActor(ActorRolloutRefWorker):
     def set_weighed_loss(self, options: LossOptions) -> None:
         """Train with the loss whose factors come with the rows."""
         self.actor.set_loss_fn(partial(compute_weighed_loss, options))
+
+    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
+    def choose_first(self, data: TensorDict) -> TensorDict | None:
+        """Return the log-probabilities of all tokens, and the model's first choices in their places."""
+        loss, self.actor.loss_fn = self.actor.loss_fn, choose_first
+        try:
+            output = self.actor.infer_batch(data)
+        finally:
+            self.actor.loss_fn = loss
+        return output.cpu() if output is not None else None
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def share_prefixes(self) -> tuple[bool, float]:

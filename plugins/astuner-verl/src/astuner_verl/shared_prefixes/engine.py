@@ -70,6 +70,9 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):
             return torch.nested.nested_tensor_from_jagged(values, offsets)
 
         results = {"log_probs": to_rows(chosen - logits.logsumexp(-1).index_select(0, paths))}
+        if tu.get_non_tensor_data(data=micro_batch, key="distillation_use_topk", default=False):
+            found = logits_processor_func(student_logits=logits[None], data=micro_batch)
+            results |= {name: to_rows(values[0].index_select(0, paths)) for name, values in found.items()}
         if tu.get_non_tensor_data(data=micro_batch, key="calculate_entropy", default=False):
             results["entropy"] = to_rows(torch_functional.entropy_from_logits(logits).index_select(0, paths))
         return results

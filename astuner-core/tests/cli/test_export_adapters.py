@@ -1,0 +1,38 @@
+"""`astuner export` of a directory of LoRA adapters that belongs to no run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def adapters(tmp_path: Path) -> Path:
+    made = tmp_path / "adapters"
+    made.mkdir()
+    (made / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "org/base", "r": 4}))
+    (made / "adapter_model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    return made
+
+
+def test_it_is_copied(cli: Any, adapters: Path, tmp_path: Path) -> None:
+    ended = cli("export", str(adapters), "--out", str(tmp_path / "out"))
+    assert (ended.code, ended.err) == (0, f"exported {adapters} to {tmp_path / 'out'}\n")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"adapter_config.json", "adapter_model.safetensors"}
+
+
+def test_a_damaged_file_is_named(cli: Any, adapters: Path, tmp_path: Path) -> None:
+    (adapters / "adapter_model.safetensors").write_bytes(b"half")
+    ended = cli("export", str(adapters), "--out", str(tmp_path / "out"))
+    assert ended.code != 0
+    assert "adapter_model.safetensors" in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_of_neither_is_refused(cli: Any, tmp_path: Path) -> None:
+    ended = cli("export", str(tmp_path), "--out", str(tmp_path / "out"))
+    assert ended.code == 2
+    assert "not a run directory (it has no run.json), and no LoRA adapters" in ended.err

@@ -1,0 +1,1 @@
+"""`astuner warm-start`: demonstrations trained by verl's actor workers, without engines."""
