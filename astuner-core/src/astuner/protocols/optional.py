@@ -147,14 +147,10 @@ class Throwaway(Protocol):
 
 
 class WarmStarts(Protocol):
-    """A backbone that trains on demonstrations: `astuner warm-start`."""
+    """A backbone that trains on demonstrations: `astuner warm-start`. Order and rate come from `astuner.training.supervised`."""
 
     def warm_start(self, run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) -> WarmStartResult:
-        """Train a model with the cross entropy of the samples' trained tokens, and write it; `say` shows lines of progress.
-
-        The same job gives the same weights. `run` has the settings of the model, such as adapters. The order of the rows and the
-        learning rate are core's (`astuner.training.supervised`).
-        """
+        """Train with the cross entropy of the trained tokens and write the model, the same for the same job; `say` shows progress."""
 
 
 class ChecksWarmStarts(Protocol):
