@@ -150,7 +150,7 @@ class WarmStarts(Protocol):
     """A backbone that trains on demonstrations: `astuner warm-start`. Order and rate come from `astuner.training.supervised`."""
 
     def warm_start(self, run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) -> WarmStartResult:
-        """Train with the cross entropy of the trained tokens and write the model, the same for the same job; `say` shows progress."""
+        """Train on the cross entropy of the trained tokens and write the model, alike for the same job; `say` shows progress."""
 
 
 class ChecksWarmStarts(Protocol):
