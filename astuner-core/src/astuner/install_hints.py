@@ -60,7 +60,7 @@ def _find_clone() -> Path | None:
     """Return the folder of the clone that core was installed from, which pip and uv write down (PEP 610)."""
     try:
         origin = json.loads(distribution(CORE).read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
+    except (PackageNotFoundError, ValueError, RecursionError):
         return None
     place = urlsplit(origin.get("url", ""))
     if "dir_info" not in origin or place.scheme != "file":
