@@ -79,4 +79,5 @@ def test_an_interrupt_leaves_neither_a_model_nor_ray(project: Any) -> None:
     # As Ctrl-C, which a test that runs in the background may have inherited as ignored.
     running.send_signal(signal.SIGTERM)
     assert running.wait(120) == 130, said.read_text()
-    assert {path.name for path in project.home.iterdir()} == known | {"said"}
+    # Whether Python keeps the bytecode of the agent there is its own affair.
+    assert {path.name for path in project.home.iterdir()} - {"__pycache__"} == known | {"said"}
