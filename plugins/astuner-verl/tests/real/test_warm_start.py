@@ -47,7 +47,7 @@ def test_a_tiny_model_learns_the_task_and_is_measured_before_and_after(project: 
     assert "astuner run --conf tune.yaml --backbone verl --set model.path=./trained" in ended.stdout
     record = project.home / "launcher_record"
     assert {path.name for path in record.iterdir()} == EVALUATED
-    assert set(project.home.iterdir()) - known - {record} == {project.home / "trained"}
+    assert set(project.home.iterdir()) - known - {record, project.home / "__pycache__"} == {project.home / "trained"}
     home = project.home / "trained"
     assert AutoModelForCausalLM.from_pretrained(home).config.vocab_size == len(AutoTokenizer.from_pretrained(home))
 
