@@ -36,3 +36,13 @@ def test_a_directory_of_neither_is_refused(cli: Any, tmp_path: Path) -> None:
     ended = cli("export", str(tmp_path), "--out", str(tmp_path / "out"))
     assert ended.code == 2
     assert "not a run directory (it has no run.json)" in ended.err
+
+
+@pytest.mark.parametrize("place", ["file", "folder"])
+def test_what_is_in_the_way_is_not_overwritten(cli: Any, adapters: Path, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "mine").touch()
+    ended = cli("export", str(adapters), "--out", str(tmp_path / place))
+    assert ended.code == 2
+    assert ended.err == f"error: --out {tmp_path / place}: exists and is not an empty directory; name another one\n"

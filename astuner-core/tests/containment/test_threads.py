@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def narrow_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """The machine has room for one of the threads; that one ends when the event is set."""
     end, room = threading.Event(), threading.Semaphore(1)
     start, run = threading.Thread.start, threading.Thread.run
@@ -38,20 +38,20 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     end.set()
 
 
-async def test_a_refused_one_is_started_when_another_has_ended(held: threading.Event) -> None:
+async def test_a_refused_one_is_started_when_another_has_ended(narrow_machine: threading.Event) -> None:
     begun = threading.Event()
-    await start_thread(held.wait, "held first")
+    await start_thread(narrow_machine.wait, "held first")
     second = asyncio.create_task(start_thread(begun.set, "held second"))
     done, _ = await asyncio.wait({second}, timeout=0.3)
     assert not done
     assert not begun.is_set()
-    held.set()
+    narrow_machine.set()
     await second
     assert await asyncio.to_thread(begun.wait, 60)
 
 
-async def test_a_caller_may_stop_waiting(held: threading.Event) -> None:
-    await start_thread(held.wait, "held first")
+async def test_a_caller_may_stop_waiting(narrow_machine: threading.Event) -> None:
+    await start_thread(narrow_machine.wait, "held first")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await start_thread(lambda: None, "held second")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
 from astuner.errors import UsageError
-from astuner.protocols import Fit, WarmStartResult
+from astuner.protocols import Fit, Tracked, WarmStartResult
 
 
 class Learns(DebugBackbone):
@@ -31,6 +31,11 @@ class Learns(DebugBackbone):
         shutil.copytree(job.model, job.out, dirs_exist_ok=True)
         fit = Fit(loss=1.0, accuracy=0.5, tokens=3)
         return WarmStartResult(before={"trained": fit}, after={"trained": fit}, steps=1)
+
+
+class Silent:
+    def samples(self, calls, episode):
+        return Tracked(samples=(), untrained={"silent": sum(len(call.output_ids) for call in calls)})
 
 
 class Breaks(Learns):
@@ -177,6 +182,14 @@ def test_adapters_are_played_as_a_checkpoint_and_merged_first_where_a_run_needs_
         "  astuner run --conf project.yaml --backbone ./part.py:Adapts --set model.path=./out-merged\n"
         "  astuner eval --conf project.yaml --backbone ./part.py:Adapts --set model.path=./out-merged\n"
     )
+
+
+def test_demonstrations_that_the_tracker_leaves_out_are_refused(start: Any, project: Path) -> None:
+    ended = start("--set", "context_tracker.context_tracker_type=./part.py:Silent")
+    assert ended.code == 2, ended.err
+    assert "tokens of the assistant are not trained (silent)" in ended.err
+    assert "error: demos.jsonl: nothing in it would be trained" in ended.err
+    assert list_files(project) == KNOWN
 
 
 def test_where_no_backbone_makes_tiny_models_the_command_says_what_to_install(start: Any) -> None:

@@ -31,7 +31,7 @@ ALWAYS = {"configuration", "_hparams_/session_start_info", "_hparams_/session_en
 """Tags that every run has."""
 
 
-def made(directory: Path, /, **options: Any) -> TensorboardLogger:
+def make_logger(directory: Path, /, **options: Any) -> TensorboardLogger:
     return TensorboardLogger.from_run(TensorboardLogger.Options(**options), run_info(directory, directory=directory))
 
 
@@ -107,7 +107,7 @@ def group(rewards: Sequence[float | None], split: Split = "train") -> Group:
 
 
 def test_each_metric_is_a_scalar_of_its_step(tmp_path: Path) -> None:
-    logger = made(tmp_path)
+    logger = make_logger(tmp_path)
     logger.log(1, {"reward/mean": 0.25, "signal/calls": 8})
     logger.log(2, {"reward/mean": 0.5})
     logger.close()
@@ -115,14 +115,14 @@ def test_each_metric_is_a_scalar_of_its_step(tmp_path: Path) -> None:
 
 
 def test_what_was_logged_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
-    logger = made(tmp_path)
+    logger = make_logger(tmp_path)
     logger.log(1, {"reward/mean": 0.25})
     assert read(tmp_path)["reward/mean"] == [(1, 0.25)]
     logger.close()
 
 
 def test_rewards_are_a_histogram_in_which_an_unjudged_episode_is_no_zero(tmp_path: Path) -> None:
-    logger = made(tmp_path)
+    logger = make_logger(tmp_path)
     logger.log_episodes(1, [group([1.0, 3.0, None]), group([3.0])])
     logger.close()
     ((step, buckets),) = read(tmp_path)["reward/distribution"]
@@ -131,7 +131,7 @@ def test_rewards_are_a_histogram_in_which_an_unjudged_episode_is_no_zero(tmp_pat
 
 
 def test_a_few_episodes_are_text_from_the_lowest_reward_to_the_highest(tmp_path: Path) -> None:
-    logger = made(tmp_path, episodes=2)
+    logger = make_logger(tmp_path, episodes=2)
     logger.log_episodes(4, [group([0.5, 1.0, 0.0])])
     logger.close()
     found = read(tmp_path)
@@ -153,14 +153,14 @@ def test_a_transcript_has_no_secret_and_no_half_of_a_character(tmp_path: Path) -
 
 
 def test_episodes_of_a_validation_have_their_own_names(tmp_path: Path) -> None:
-    logger = made(tmp_path)
+    logger = make_logger(tmp_path)
     logger.log_episodes(4, [group([0.5, 1.0], "validation")])
     logger.close()
     assert set(read(tmp_path)) == {"val/reward/distribution", "val/episode/1", "val/episode/2"}
 
 
 def test_a_step_without_a_reward_writes_no_episodes(tmp_path: Path) -> None:
-    logger = made(tmp_path)
+    logger = make_logger(tmp_path)
     logger.log_episodes(1, [group([None])])
     logger.close()
     assert list(tmp_path.iterdir()) == []
@@ -168,14 +168,14 @@ def test_a_step_without_a_reward_writes_no_episodes(tmp_path: Path) -> None:
 
 def test_each_run_has_its_own_name(tmp_path: Path) -> None:
     for name in ("first", "second"):
-        logger = made(tmp_path / name)
+        logger = make_logger(tmp_path / name)
         logger.log(1, {"reward/mean": 0.25})
         logger.close()
     assert list_runs(tmp_path) == {"first": {"reward/mean"}, "second": {"reward/mean"}}
 
 
 def test_a_metric_has_the_description_of_the_document(tmp_path: Path) -> None:
-    logger = made(tmp_path)
+    logger = make_logger(tmp_path)
     logger.log(1, {"reward/mean": 0.25, "verl/actor/lr": 1.0})
     logger.log(2, {"reward/mean": 0.25})
     logger.close()
@@ -210,7 +210,7 @@ def test_the_configuration_is_a_text_and_hyperparameters_without_its_secrets(tmp
 
 @pytest.mark.parametrize("exit_code", [1, 130])
 def test_a_run_that_can_be_resumed_is_not_marked_as_ended(tmp_path: Path, exit_code: int) -> None:
-    logger = made(tmp_path)
+    logger = make_logger(tmp_path)
     logger.log(1, {"reward/mean": 0.25})
     logger.astuner_run_finished(exit_code=exit_code)
     logger.close()
@@ -220,11 +220,11 @@ def test_a_run_that_can_be_resumed_is_not_marked_as_ended(tmp_path: Path, exit_c
 
 @pytest.mark.parametrize("fast", ["true", "false"])
 def test_a_resumed_run_replaces_the_steps_after_its_checkpoint(tmp_path: Path, fast: str) -> None:
-    first = made(tmp_path / "mine")
+    first = make_logger(tmp_path / "mine")
     for step in (1, 2, 3):
         first.log(step, {"reward/mean": 0.0})
     first.close()
-    resumed = made(tmp_path / "mine")
+    resumed = make_logger(tmp_path / "mine")
     resumed.truncate_after(1)
     resumed.log(2, {"reward/mean": 1.0})
     resumed.close()
@@ -242,11 +242,11 @@ def test_a_resumed_run_replaces_the_steps_after_its_checkpoint(tmp_path: Path, f
 
 
 def test_a_run_of_an_earlier_version_goes_on_where_its_curve_is(tmp_path: Path) -> None:
-    earlier = made(tmp_path / "mine", directory="tensorboard")
+    earlier = make_logger(tmp_path / "mine", directory="tensorboard")
     earlier.log(1, {"reward/mean": 0.0})
     earlier.log(2, {"reward/mean": 0.0})
     earlier.close()
-    resumed = made(tmp_path / "mine")
+    resumed = make_logger(tmp_path / "mine")
     resumed.truncate_after(1)
     resumed.log(2, {"reward/mean": 1.0})
     resumed.close()
@@ -259,7 +259,7 @@ def test_the_command_that_opens_the_files_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str, logdir: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    logger = made(Path("records/mine"), directory=directory)
+    logger = make_logger(Path("records/mine"), directory=directory)
     assert logger.format_viewer_command() == f"tensorboard --logdir {logdir}"
 
 

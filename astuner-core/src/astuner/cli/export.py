@@ -33,6 +33,7 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     from typing import cast
 
     from astuner.config.adapters import ADAPTER_FILE
+    from astuner.demonstrations.output_directory import check_free
     from astuner.inspection.run_search import open_run
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import construct, load
@@ -42,6 +43,7 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     from astuner.runs.directory import RunDirectory
     from astuner.training.export import export_model
 
+    check_free(out)
     if (Path(run) / ADAPTER_FILE).is_file():
         check_intact(Path(run))
         with explain_os_errors(out, AGAIN):
@@ -52,8 +54,6 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     name = directory.run.get("backbone")
     if name is None:
         raise UsageError(f"{directory.path}: its run.json does not name a backbone, so nothing is known of its checkpoints")
-    if out.exists() and any(out.iterdir()):
-        raise UsageError(f"--out {out}: is not empty; name another directory")
     enter_venv(name, Path.cwd())
     candidate = Catalog.discover().find("backbone", name, config_dir=Path.cwd(), key="backbone")
     chosen = find_checkpoint(directory, checkpoint)

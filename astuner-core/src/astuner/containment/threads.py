@@ -26,7 +26,7 @@ async def start_thread(work: Callable[[], object], name: str) -> None:
         try:
             thread.start()
         except RuntimeError:
-            if any(other.is_alive() for other in _STARTED):
+            if any(other in _STARTED for other in threading.enumerate()):
                 alone_since = None
             elif alone_since is None:
                 alone_since = loop.time()

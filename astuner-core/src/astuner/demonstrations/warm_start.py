@@ -121,7 +121,13 @@ def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> list[Reco
     for reason, tokens in untrained.items():
         name = tracker.candidate.name
         say(f"{tokens} tokens of the assistant are not trained ({reason}), since the tracker '{name}' of the run leaves them out")
-    return list(found.recorded)
+    trained = [one for one in found.recorded if any(sample.trained for sample in one.samples)]
+    if not trained:
+        raise UsageError(
+            f"{request.demos}: nothing in it would be trained, since the run's tracker leaves out every answer. Choose another "
+            "tracker in context_tracker"
+        )
+    return trained
 
 
 def _make_renderer(parts: _Parts, demonstrations: Sequence[Demonstration]) -> TemplateRenderer:

@@ -59,7 +59,7 @@ def _holds_only(checkpoint: Path, dtype: str) -> bool:
     wanted = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}[dtype]
     for file in checkpoint.glob("*.safetensors"):
         with safe_open(file, framework="numpy") as opened:
-            if any(opened.get_slice(name).get_dtype() != wanted for name in opened.keys()):  # noqa: SIM118  # it is no mapping
+            if any(opened.get_slice(name).get_dtype() != wanted for name in opened.keys()):  # noqa: SIM118  # it cannot be iterated
                 return False
     return True
 

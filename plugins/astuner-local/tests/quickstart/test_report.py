@@ -109,11 +109,12 @@ def test_failed_episodes_are_counted_where_there_are_any() -> None:
 def test_the_run_and_the_commands_to_try_are_named() -> None:
     text = _text([_group(0, GAVE_UP)], [_group(0, GAVE_UP)])
     assert "demo/launcher_record/calculator" in text
-    assert "  cd demo\n  astuner run --conf tune.yaml" in text
+    assert "  cd demo\n  astuner episodes calculator --step 20 --lowest 1 " in text
+    assert "  astuner run --conf tune.yaml --backbone debug " in text
     assert "astuner export launcher_record/calculator --out tuned" in text
 
 
 def test_what_shows_the_curves_is_typed_in_the_project() -> None:
     text = report([_group(0, GAVE_UP)], [_group(0, GAVE_UP)], project=PROJECT, run=RUN, viewers=["charts --of launcher_record"])
     lines = text.splitlines()
-    assert lines[lines.index("  cd demo") + 1].startswith("  charts --of launcher_record ")
+    assert lines[lines.index("  cd demo") + 2].startswith("  charts --of launcher_record ")

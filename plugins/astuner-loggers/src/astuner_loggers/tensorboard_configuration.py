@@ -1,4 +1,4 @@
-"""The configuration of a run in TensorBoard: one text, and a hyperparameter for each value, by which runs are told apart."""
+"""The configuration of a run in TensorBoard: a text, and a hyperparameter for each value, to compare runs by."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ UNCHANGED = "default"
 """vLLM's label for its initial weights."""
 CONNECT_S = 10.0
 LOOPBACK_CONNECT_S = 60.0
-"""For a server on this machine: a port that nobody listens on refuses at once, so only a busy machine needs longer."""
+"""For a server on this machine: a port without a server refuses at once, so only a busy machine needs longer."""
 SHORT_S = 20.0
 """For cheap requests."""
 LONG_S = 600.0

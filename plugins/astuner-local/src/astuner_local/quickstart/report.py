@@ -86,7 +86,7 @@ def _list_episodes(groups: Sequence[Group]) -> list[Episode]:
 def _next_steps(project: Path, run: Path, viewers: Sequence[str]) -> str:
     template = resources.files(__package__).joinpath("next_steps.txt").read_text(encoding="utf-8")
     lines = "".join(f"  {command:<77}# the curves of all runs, in a browser\n" for command in viewers)
-    return template.rstrip().format(project=project, run=run, exported=_relative_to(run, project), viewers=lines)
+    return template.rstrip().format(project=project, run=run, exported=_relative_to(run, project), name=run.name, viewers=lines)
 
 
 def _relative_to(path: Path, directory: Path) -> Path:
