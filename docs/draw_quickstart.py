@@ -74,8 +74,9 @@ def write_report(run: Run) -> str:
 
 
 def read_validations(run: Run) -> Sequence[Group]:
-    """Return the stored groups of all validations, by step."""
-    episodes = run.episodes(split="validation")
+    """Return the stored groups of all validations by step, and in the order of the tasks, as the run itself has them."""
+    # They are stored in the order in which they finished.
+    episodes = sorted(run.episodes(split="validation"), key=lambda episode: (episode.step, episode.task.task_id))
     return [
         Group(task=siblings[0].task, step=step, split="validation", episodes=tuple(siblings))
         for (step, _), found in groupby(episodes, key=lambda episode: (episode.step, episode.task.task_id))
