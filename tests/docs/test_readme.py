@@ -37,7 +37,8 @@ def test_the_first_command_tunes_an_agent_on_a_bare_machine(clone: Path, first_c
 
 
 def test_the_first_command_says_how_to_see_its_curves(clone: Path, first_command_said: str, activated_bash: Bash):
-    assert "\n  cd my-agent\n  tensorboard --logdir launcher_record " in first_command_said
+    after = first_command_said.partition("\n  cd my-agent\n")[2]
+    assert "\n  tensorboard --logdir launcher_record " in after
     # What the command reads.
     script = (
         "from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer\n"
@@ -46,10 +47,11 @@ def test_the_first_command_says_how_to_see_its_curves(clone: Path, first_command
     assert activated_bash(f'python -c "{script}"', clone / "my-agent").split()[-1] == "calculator"
 
 
-@pytest.mark.usefixtures("first_command_said")
-def test_the_run_of_the_first_command_can_be_looked_at(clone: Path, activated_bash: Bash):
+def test_the_run_of_the_first_command_can_be_looked_at(clone: Path, first_command_said: str, activated_bash: Bash):
     home = clone / "my-agent"
-    shown = activated_bash("astuner episodes calculator --step 20 --lowest 1", home)
+    look = "astuner episodes calculator --step 20 --lowest 1"
+    assert f"\n  cd my-agent\n  {look} " in first_command_said
+    shown = activated_bash(look, home)
     assert shown.startswith("episode train/20/")
     assert "\n  reward " in shown
     assert "finished" in activated_bash("astuner runs", home)
