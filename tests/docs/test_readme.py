@@ -12,6 +12,9 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 README = REPOSITORY / "README.md"
+TUTORIALS = sorted(path.parent for path in (REPOSITORY / "tutorial").glob("*/README.md"))
+OWN_TASKS = [tutorial for tutorial in TUTORIALS if (tutorial / "demos.jsonl").exists()]
+"""Those that `test_own_tasks.py` follows."""
 
 Bash = Callable[[str, Path], str]
 Blocks = Callable[[Path, str], list[str]]
@@ -60,7 +63,7 @@ def test_the_run_of_the_first_command_can_be_looked_at(clone: Path, first_comman
     assert activated_bash(f'python -c "{script}"', home).endswith(" finished\n")
 
 
-@pytest.mark.parametrize("tutorial", sorted(path.parent.name for path in (REPOSITORY / "tutorial").glob("*/README.md")))
+@pytest.mark.parametrize("tutorial", [tutorial.name for tutorial in TUTORIALS if tutorial not in OWN_TASKS])
 def test_the_commands_of_a_tutorial_run(tutorial: str, follow_tutorial: Callable[[str], list[str]]):
     assert follow_tutorial(tutorial)
 

@@ -1,0 +1,163 @@
+"""Tasks of one's own, as a fresh user brings them: twenty demonstrations, a tiny model, a judge, and the README at hand.
+
+In the environment and the clone of the README's first command. One tutorial is followed to its end and looked at from all
+sides; of the others, the models are made and the first steps are taken. What this hides is how far they come: see
+`test_a_new_model_earns_most_of_the_reward`, which is slow.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+TUTORIALS = {"support_tickets": "tickets", "opposites": "opposites", "robot": "robot"}
+"""With the names of their runs."""
+WHOLE = "support_tickets"
+SEEDS = (0, 1, 2)
+DATA = ("demos.jsonl", "train.jsonl", "validation.jsonl")
+RUN = "astuner run --conf tune.yaml"
+TRAINS = re.compile(r"^astuner (run|warm-start)\b")
+
+STRICTER = """
+class NoBilling:
+    def compute_reward(self, workflow_task, workflow_output):
+        queue = workflow_output.metadata["queue"]
+        right = queue == workflow_task.task.metadata["queue"]
+        return (0.5 if queue == "billing" else 1.0) * right, right
+"""
+
+LOAD = """
+import json
+from agent import ROUTE, SYSTEM_PROMPT
+from transformers import AutoModelForCausalLM, AutoTokenizer
+model, tokenizer = AutoModelForCausalLM.from_pretrained("tuned"), AutoTokenizer.from_pretrained("tuned")
+tickets = [json.loads(line) for line in open("validation.jsonl")]
+right = 0
+for ticket in tickets:
+    messages = [{"role": "system", "content": SYSTEM_PROMPT}, {"role": "user", "content": ticket["main_query"]}]
+    text = tokenizer.apply_chat_template(messages, tools=[ROUTE], tokenize=False, add_generation_prompt=True)
+    ids = tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids
+    said = tokenizer.decode(model.generate(input_ids=ids, max_new_tokens=32, do_sample=False)[0, ids.shape[1]:])
+    right += json.dumps({"name": "route", "arguments": {"queue": ticket["queue"]}}) in said
+print(right / len(tickets))
+"""
+
+Bash = Callable[[str, Path], str]
+Blocks = Callable[[Path, str], list[str]]
+Follow = Callable[..., Path]
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def read_validation_rewards(home: Path) -> list[float]:
+    """The rewards of the new model, of the warm-started one, and of the later ones."""
+    name = TUTORIALS[home.name]
+    runs = (home / "launcher_record" / run for run in (f"{name}-warm-start-before.eval", name))
+    rows = [row for run in runs for row in read_rows(run / "metrics.jsonl")]
+    return [row["val/reward/mean"] for row in rows if "val/reward/mean" in row]
+
+
+@pytest.fixture(scope="module")
+def follow(
+    clone: Path, first_command_said: str, activated_bash: Bash, blocks: Blocks, tmp_path_factory: pytest.TempPathFactory
+) -> Follow:
+    """Runs the commands of a tutorial, in a copy of it; returns where: `follow("robot", steps=2, seed=1)`."""
+    assert "after" in first_command_said
+
+    def run(name: str, *, steps: int | None = None, seed: int = 0) -> Path:
+        home = tmp_path_factory.mktemp(name) / name
+        shutil.copytree(clone / "tutorial" / name, home)
+        settings = f"--set seed={seed}" + (f" --set trainer_common.total_training_steps={steps}" if steps else "")
+        commands = blocks(home / "README.md", "bash")
+        assert any(RUN in command for command in commands)
+        for command in commands:
+            if steps is None or TRAINS.match(command):
+                activated_bash(TRAINS.sub(rf"\g<0> {settings}", command), home)
+        return home
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def tickets(follow: Follow) -> Path:
+    """The tutorial that is followed to its end."""
+    return follow(WHOLE)
+
+
+def test_twenty_demonstrations_and_a_judge_make_a_new_model_earn_most_of_the_reward(tickets: Path):
+    untrained, warm_started, *_, tuned = read_validation_rewards(tickets)
+    assert untrained <= 0.2
+    assert warm_started <= 0.7
+    assert tuned >= 0.8
+
+
+def test_the_run_can_be_looked_at(tickets: Path, activated_bash: Bash):
+    assert activated_bash("astuner episodes tickets --step 20 --lowest 1", tickets).startswith("episode train/20/")
+    assert re.search(r"tickets +finished +120 of 120", activated_bash("astuner runs", tickets))
+
+
+def test_the_run_can_be_compared_with_another(tickets: Path, activated_bash: Bash):
+    settings = "--set seed=1 --set experiment_name=second --set trainer_common.total_training_steps=2"
+    activated_bash(f"{RUN} {settings}", tickets)
+    said = activated_bash("astuner compare tickets second", tickets)
+    assert re.search(r"seed +0 +1", said)
+    assert "reward/mean" in said
+
+
+def test_a_stricter_judge_scores_the_run_again(tickets: Path, activated_bash: Bash):
+    (tickets / "stricter.py").write_text(STRICTER, encoding="utf-8")
+    command = "astuner replay tickets --conf tune.yaml --judge ./stricter.py:NoBilling --json 2>/dev/null"
+    report = json.loads(activated_bash(command, tickets))
+    before, after = (report["splits"][0]["agreement"][name] for name in ("reward_before", "reward_after"))
+    assert 0 < after < before
+
+
+def test_the_tuned_model_is_one_that_transformers_loads(tickets: Path, activated_bash: Bash):
+    said = activated_bash(f"python - <<'E'\n{LOAD}E", tickets)
+    assert float(said.split()[-1]) == pytest.approx(read_validation_rewards(tickets)[-1])
+
+
+@pytest.mark.parametrize("name", [name for name in TUTORIALS if name != WHOLE])
+def test_the_commands_of_the_other_tutorials_run(name: str, follow: Follow):
+    untrained, warm_started, *later = read_validation_rewards(follow(name, steps=2))
+    assert untrained <= 0.2
+    assert warm_started <= 0.7
+    assert later
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_a_new_model_earns_most_of_the_reward(name: str, seed: int, follow: Follow):
+    untrained, *_, tuned = read_validation_rewards(follow(name, seed=seed))
+    assert untrained <= 0.2
+    assert tuned >= 0.8
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_the_script_writes_the_data(name: str, clone: Path, first_command_said: str, activated_bash: Bash, tmp_path: Path):
+    assert first_command_said
+    tutorial = clone / "tutorial" / name
+    home = Path(shutil.copytree(tutorial, tmp_path / name))
+    for file in DATA:
+        (home / file).unlink()
+    activated_bash("python write_data.py", home)
+    assert [(home / file).read_bytes() for file in DATA] == [(tutorial / file).read_bytes() for file in DATA]
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_no_task_of_the_validation_is_trained_or_demonstrated(name: str):
+    demonstrations, tasks, new = (read_rows(REPOSITORY / "tutorial" / name / file) for file in DATA)
+    assert len(demonstrations) == 20
+    shown = {row["messages"][1]["content"] for row in demonstrations}
+    known = {row["main_query"] for row in tasks}
+    assert not {row["main_query"] for row in new} & (shown | known)
