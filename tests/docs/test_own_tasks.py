@@ -117,8 +117,8 @@ def test_a_stricter_judge_scores_the_run_again(tickets: Path, activated_bash: Ba
     (tickets / "stricter.py").write_text(STRICTER, encoding="utf-8")
     command = "astuner replay tickets --conf tune.yaml --judge ./stricter.py:NoBilling --json 2>/dev/null"
     report = json.loads(activated_bash(command, tickets))
-    before, after = (report["splits"][0]["agreement"][name] for name in ("reward_before", "reward_after"))
-    assert 0 < after < before
+    stricter, stored = (report["splits"][0]["agreement"][name] for name in ("new_reward", "stored_reward"))
+    assert 0 < stricter < stored
 
 
 def test_the_tuned_model_is_one_that_transformers_loads(tickets: Path, activated_bash: Bash):
