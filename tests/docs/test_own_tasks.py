@@ -96,7 +96,7 @@ def tickets(follow: Follow) -> Path:
 def test_twenty_demonstrations_and_a_judge_make_a_new_model_earn_most_of_the_reward(tickets: Path):
     untrained, warm_started, *_, tuned = read_validation_rewards(tickets)
     assert untrained <= 0.2
-    assert warm_started <= 0.7
+    assert warm_started < tuned
     assert tuned >= 0.8
 
 
@@ -125,14 +125,14 @@ def test_the_tuned_model_is_one_that_transformers_loads(tickets: Path, activated
     said = activated_bash(f"python - <<'E'\n{LOAD}E", tickets)
     found = re.search(r"^(\d+) of (\d+) are right$", said, re.MULTILINE)
     assert found is not None, said
-    assert int(found[1]) / int(found[2]) == pytest.approx(read_validation_rewards(tickets)[-1])
+    # Two forward passes that differ in rounding may choose differently where two tokens are as likely.
+    assert int(found[1]) / int(found[2]) == pytest.approx(read_validation_rewards(tickets)[-1], abs=0.05)
 
 
 @pytest.mark.parametrize("name", [name for name in TUTORIALS if name != WHOLE])
 def test_the_commands_of_the_other_tutorials_run(name: str, follow: Follow):
-    untrained, warm_started, *later = read_validation_rewards(follow(name, steps=2))
+    untrained, _, *later = read_validation_rewards(follow(name, steps=2))
     assert untrained <= 0.2
-    assert warm_started <= 0.7
     assert later
 
 
@@ -145,9 +145,9 @@ def test_a_new_model_earns_most_of_the_reward(name: str, seed: int, follow: Foll
     assert tuned >= 0.8
 
 
+@pytest.mark.usefixtures("first_command_said")
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_the_script_writes_the_data(name: str, clone: Path, first_command_said: str, activated_bash: Bash, tmp_path: Path):
-    assert first_command_said
+def test_the_script_writes_the_data(name: str, clone: Path, activated_bash: Bash, tmp_path: Path):
     tutorial = clone / "tutorial" / name
     home = Path(shutil.copytree(tutorial, tmp_path / name))
     for file in DATA:
