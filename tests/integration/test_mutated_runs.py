@@ -205,7 +205,7 @@ def test_a_damaged_run_is_read_or_refused_with_the_name_of_the_file(
         run = tmp_path / "run"
         shutil.copytree(original, run, copy_function=os.link)
         # These are written to in their place.
-        for path in (*run.glob("episodes/*"), run / "metrics.jsonl", run / "lock"):
+        for path in (*run.glob("episodes/*.jsonl"), run / "metrics.jsonl", run / "lock"):
             content = path.read_bytes()
             path.unlink()
             path.write_bytes(content)

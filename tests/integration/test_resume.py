@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from harness import SMALL, Cli, environment
 from python_server import ForkedPython, PythonServer
-from runs_on_disk import metric_rows, record, times_generated, weights_digest
+from runs_on_disk import metric_rows, record, recorded_tokens, times_generated, weights_digest
 
 STEPS = 4
 
@@ -75,6 +75,8 @@ def test_killed_at_random_points_it_ends_with_the_same_weights(
     assert finished.returncode == 0 or "is finished" in finished.stderr, finished.stderr
     assert weights_digest(run, STEPS) == weights_digest(uninterrupted, STEPS)
     assert metric_rows(run) == metric_rows(uninterrupted)
+    assert recorded_tokens(run) == recorded_tokens(uninterrupted)
+    assert f"step_{STEPS}.npz" in recorded_tokens(run)
     assert set(times_generated(run).values()) == {1}
     assert times_generated(run).keys() == times_generated(uninterrupted).keys()
 

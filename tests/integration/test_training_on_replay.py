@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from harness import SMALL, Cli, environment
-from runs_on_disk import metric_rows, record, times_generated, weights_digest
+from runs_on_disk import metric_rows, record, recorded_tokens, times_generated, weights_digest
 
 from astuner.inspection.run import Run
 
@@ -55,6 +55,9 @@ def test_with_the_same_judge_it_ends_with_the_same_weights(trained: Path, projec
     assert times_generated(again) == times_generated(trained)
     after = [[row for row in metric_rows(run) if row["step"] > 2] for run in (again, trained)]
     assert [{k: v for k, v in row.items() if k != "time/episodes_replayed"} for row in after[0]] == after[1]
+    repeated = {name: content for name, content in recorded_tokens(trained).items() if name > "step_2.npz"}
+    assert recorded_tokens(again) == repeated
+    assert "step_4.npz" in repeated
     assert Run(again).state.status == "finished"
 
 

@@ -158,6 +158,7 @@ def test_one_signal_ends_a_run_whose_agent_blocks_and_catches_everything(start: 
     assert process.wait(ENDS_S) == 130, read_log(project)
     assert read_status(project) == "interrupted"
     assert re.search(r"its main thread is blocked at \S*unruly_agents\.py:", read_log(project))
+    assert re.search(r"(?m)is stored; continue with: astuner run --conf .* --resume$", read_log(project))
     assert not list((project / "state").rglob("*.json"))
 
 

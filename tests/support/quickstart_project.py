@@ -102,10 +102,10 @@ class QuickstartProject:
         pairs = [f"--set={key}={value}" for key, value in chosen.items()]
         return ["run", "--conf", "tune.yaml", "--backbone", backbone, *pairs]
 
-    def begin(self, *arguments: object) -> subprocess.Popen[bytes]:
-        """Start a command of astuner's, with its output in the file `said`."""
+    def begin(self, *arguments: object, **variables: str) -> subprocess.Popen[bytes]:
+        """Start a command of astuner's, with its output in the file `said`; `variables` are added to its environment."""
         with (self.home / "said").open("wb") as said:
-            command, environment = self.command(*arguments), {**os.environ, **self.environment}
+            command, environment = self.command(*arguments), {**self.environment, **variables}
             return subprocess.Popen(command, cwd=self.home, env=environment, stdout=said, stderr=subprocess.STDOUT)
 
     def list_processes(self) -> list[psutil.Process]:

@@ -26,6 +26,11 @@ def weights_digest(run: Path, step: int) -> str:
     return digest.hexdigest()
 
 
+def recorded_tokens(run: Path) -> dict[str, bytes]:
+    """The files with what was trained, by name."""
+    return {path.name: path.read_bytes() for path in (run / "episodes" / "signal").iterdir()}
+
+
 def times_generated(run: Path, split: str = "train") -> Counter[str]:
     """How often each episode was stored: more than once would mean that it was generated again."""
     found: Counter[str] = Counter()

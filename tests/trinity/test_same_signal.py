@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from attrs import define, evolve
@@ -25,6 +26,7 @@ from astuner.processes.process_environment import export_variables
 from astuner.schema import Group, Verdict
 from astuner.services.ray import ADDRESS, ray, read_key_again
 from astuner.services.running import ServiceHost, run_services
+from astuner.training.token_values import TokenValues
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")]
 
@@ -53,6 +55,7 @@ class TrinityTrainer:
     options: dict[str, Any]
     estimator: Any
     job: Path
+    token_parts: Path
 
     def checkpoint(self) -> Path:
         """Save the model as it is now."""
@@ -64,14 +67,27 @@ class TrinityTrainer:
         from astuner_trinity.explorer.experiences import build_experiences
         from astuner_trinity.explorer.whole_step import compare_step
         from astuner_trinity.reports import step_metrics
-        from astuner_trinity.trainer.batches import prepare_rows
+        from astuner_trinity.trainer.batches import prepare_rows, record_owners
 
         rows = [row for group in groups for row in build_experiences(group, self.estimator, by_agent=True, plan="plan")]
         compare_step(rows, self.estimator)
         rows, measured = prepare_rows(rows, step, workers=WORKERS, options={**self.options, "loss_agg_mode": mode})
         assert len(rows) % WORKERS == 0
+        record_owners(self.token_parts, step, rows)
         found = asyncio.run(self.trainer.train_step(rows))
-        return step_metrics(groups, {**found, **measured}, {}, self.estimator, by_agent=True, kl_in_loss=True)
+        weighed = compute_advantages(groups, self.estimator)
+        return step_metrics(groups, weighed, {**found, **measured}, {}, kl_in_loss=True)
+
+    def take_token_values(self, rows: list[WeightedSample], step: int) -> TokenValues:
+        """Return what was recorded of the tokens of a step, as the driver takes it."""
+        from astuner_trinity.token_parts import take_step
+        from astuner_trinity.token_record import join_rows, number_rows
+
+        taken = take_step(self.token_parts, step)
+        assert taken is not None
+        values = join_rows(taken[1], number_rows(rows), len(rows), ref_kl=0.1)
+        assert values is not None
+        return values
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +134,12 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
         # As our monitor does in the trainer's process.
         provide_padding()
         config = load_config(str(layout.config)).check_and_update()
+        # As our launcher does for a stage.
+        layout.token_parts.mkdir()
         trainer = VERLTrainer(config)
         asyncio.run(trainer.prepare())
-        yield (
-            local,
-            TrinityTrainer(trainer, dict(config.algorithm.sample_strategy_args), estimator, Path(config.checkpoint_job_dir)),
-        )
+        options, job = dict(config.algorithm.sample_strategy_args), Path(config.checkpoint_job_dir)
+        yield local, TrinityTrainer(trainer, options, estimator, job, layout.token_parts)
 
 
 @pytest.mark.parametrize("mode", AGGREGATIONS)
@@ -144,12 +160,28 @@ def test_loss_gradient_and_divergence_are_equal(trainers: tuple[Any, TrinityTrai
     assert (found["clip/low"], found["clip/high"]) == (expected["clip/low"], expected["clip/high"]) == (0, 0)
 
 
+def test_of_each_trained_token_the_same_is_recorded(trainers: tuple[Any, TrinityTrainer]) -> None:
+    local, trinity = trainers
+    take_weights(local, trinity.checkpoint())
+    groups = groups_of(30, local.renderer.tokenizer.vocab_size, SIZES)
+    rows = compute_advantages(groups, local.estimator)
+    local.trainer.options = evolve(local.trainer.options, loss_agg_mode="token-mean", mini_batch_num=1)
+    local.update(rows, 30)
+    trinity.update(groups, 30, "token-mean")
+    expected, found = local.take_token_values(), trinity.take_token_values(rows, 30)
+    assert found.lengths.tolist() == expected.lengths.tolist() == [row.sample.trained for row in rows]
+    assert found.clips.tolist() == expected.clips.tolist()
+    for name in ("logprobs", "entropies", "reference_logprobs", "ratios", "rl", "ce", "ref_kl"):
+        # Trinity's come in half precision.
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-3, atol=1e-4, err_msg=name)
+
+
 def test_an_estimator_that_compares_the_whole_step_does_so_here_too(trainers: tuple[Any, TrinityTrainer]) -> None:
     local, trinity = trainers
     take_weights(local, trinity.checkpoint())
     groups = groups_of(40, local.renderer.tokenizer.vocab_size, SIZES)
     local.trainer.options = evolve(local.trainer.options, loss_agg_mode="token-mean", mini_batch_num=1)
-    whole = TrinityTrainer(trinity.trainer, trinity.options, ReinforcePlusPlus(), trinity.job)
+    whole = evolve(trinity, estimator=ReinforcePlusPlus())
     expected = local.update(compute_advantages(groups, ReinforcePlusPlus()), 40)
     found = whole.update(groups, 40, "token-mean")
     names = ("grad/norm", *EQUAL)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
+from attrs import asdict, evolve
 from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
@@ -17,6 +17,7 @@ from astuner.config.trees import put
 from astuner.judging.advantages import WeightedSample, compute_advantages
 from astuner.judging.estimators import ReinforcePlusPlus
 from astuner.planning.plan import plan_run
+from astuner.training.token_recorder import locate_values
 
 pytestmark = [
     pytest.mark.long,
@@ -64,21 +65,27 @@ def learners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, An
         yield local, verl
 
 
+def set_up(learners: tuple[Any, Any], mode: str, parts: int) -> None:
+    """Let both train `parts` mini-batches, with the losses of tokens aggregated by `mode`."""
+    from astuner_verl.alignment import ACTOR
+
+    local, verl = learners
+    local.trainer.options = evolve(local.trainer.options, loss_agg_mode=mode, mini_batch_num=parts)
+    put(verl.native, f"{ACTOR}.loss_agg_mode", mode)
+    common = verl.run.config.trainer_common
+    verl.run = evolve(verl.run, config=evolve(verl.run.config, trainer_common=evolve(common, mini_batch_num=parts)))
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("mode", AGGREGATIONS)
 def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode: str, parts: int, tmp_path: Path) -> None:
-    from astuner_verl.alignment import ACTOR
-
     local, verl = learners
     verl.save(tmp_path)
     take_weights(local, tmp_path)
     step = 1 + AGGREGATIONS.index(mode) * 2 + parts
     groups = groups_of(step, verl.renderer.tokenizer.vocab_size, SIZES)
     rows: list[WeightedSample] = compute_advantages(groups, verl.estimator)
-    local.trainer.options = evolve(local.trainer.options, loss_agg_mode=mode, mini_batch_num=parts)
-    put(verl.native, f"{ACTOR}.loss_agg_mode", mode)
-    common = verl.run.config.trainer_common
-    verl.run = evolve(verl.run, config=evolve(verl.run.config, trainer_common=evolve(common, mini_batch_num=parts)))
+    set_up(learners, mode, parts)
 
     samples = [row.sample for row in rows]
     divergences = [np.concatenate(learner.reference_kl(samples)) for learner in (verl, local)]
@@ -90,6 +97,30 @@ def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode:
     assert {name: found[name] for name in EQUAL} == pytest.approx({name: expected[name] for name in EQUAL}, rel=close, abs=1e-6)
     assert found["signal/updates"] == expected["signal/updates"] == parts
     assert (found["clip/low"], found["clip/high"]) == pytest.approx((expected["clip/low"], expected["clip/high"]), abs=2e-3)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_what_is_recorded_of_each_token_is_equal(learners: tuple[Any, Any], parts: int, tmp_path: Path) -> None:
+    local, verl = learners
+    verl.save(tmp_path)
+    take_weights(local, tmp_path)
+    step = 40 + parts
+    groups = groups_of(step, verl.renderer.tokenizer.vocab_size, SIZES)
+    rows = compute_advantages(groups, verl.estimator)
+    set_up(learners, "token-mean", parts)
+    for learner in learners:
+        learner.update(rows, step)
+    expected, found = (locate_values(step, groups, rows, learner.take_token_values()) for learner in learners)
+    assert len(found.columns.logprobs) == sum(row.sample.trained for row in rows)
+    for name in ("episodes", "agents"):
+        assert getattr(found, name) == getattr(expected, name)
+    for name, values in asdict(expected.stretches, recurse=False).items():
+        np.testing.assert_array_equal(getattr(found.stretches, name), values, err_msg=name)
+    for name, values in asdict(expected.columns, recurse=False).items():
+        # Half precision, and after the first update the weights may differ a little.
+        close = 0 if name in ("advantages", "ce", "ref_kl", "clips") else 2e-3
+        np.testing.assert_allclose(getattr(found.columns, name), values, rtol=close, atol=close, err_msg=name)
+    assert not np.isnan(expected.columns.reference_logprobs).any()
 
 
 def test_tokens_of_one_row_may_have_different_advantages(learners: tuple[Any, Any], tmp_path: Path) -> None:
@@ -105,10 +136,7 @@ def test_tokens_of_one_row_may_have_different_advantages(learners: tuple[Any, An
     penalties = {owner: np.linspace(0.0, 0.1, count) for owner, count in owners.items()}
     rows = compute_advantages(groups, ReinforcePlusPlus(), penalties)
     assert any(row.token_advantages is not None for row in rows)
-    local.trainer.options = evolve(local.trainer.options, loss_agg_mode="token-mean", mini_batch_num=1)
-    put(verl.native, "actor_rollout_ref.actor.loss_agg_mode", "token-mean")
-    common = verl.run.config.trainer_common
-    verl.run = evolve(verl.run, config=evolve(verl.run.config, trainer_common=evolve(common, mini_batch_num=1)))
+    set_up(learners, "token-mean", 1)
     expected, found = local.update(rows, 60), verl.update(rows, 60)
     names = ("grad/norm", *EQUAL)
     assert {name: found[name] for name in names} == pytest.approx({name: expected[name] for name in names}, rel=1e-4, abs=1e-6)

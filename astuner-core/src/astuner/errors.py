@@ -70,6 +70,14 @@ class DataError(AstunerError):
 class RunFailed(AstunerError):
     """The run failed; the message counts the reasons."""
 
+    resume_command: str | None = None
+    """Continues the run, where the message says that this helps and the command line is known."""
+
+    def __str__(self) -> str:
+        """Return the message, and below it the command."""
+        message = super().__str__()
+        return message if self.resume_command is None else f"{message}\nto continue: {self.resume_command}"
+
 
 class FailureBudgetExceeded(RunFailed):
     """More episodes of a step have no reward than `rollout.failure_budget` allows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,3 +107,33 @@ def test_another_backbone_is_explained_by_its_name(conf: Path, capsys: pytest.Ca
     said = capsys.readouterr().out
     assert "The backbone 'debug' has no native configuration" in said
     assert "nothing: debug does not train" in said
+
+
+def explain_in_json(conf: Path, capsys: pytest.CaptureFixture[str], code: int) -> dict[str, Any]:
+    assert exit_code_of(["config", "explain", "--conf", str(conf), "--json"]) == code
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_a_problem_has_its_key_and_its_line_in_json(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conf.write_text(CONFIG.replace("temperature: 0.5", "temperature: 0.5, n_vllm_engine: 5"))
+    (problem,) = explain_in_json(conf, capsys, 2)["problems"]
+    assert (problem["key"], problem["line"]) == ("astuner.rollout.n_vllm_engine", 4)
+    assert "it starts no servers" in problem["message"]
+
+
+def test_the_rest_of_a_yaml_with_mistakes_is_explained_in_json(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conf.write_text(CONFIG.replace("lr: 0.1", "lr: fast").replace("temperature", "temprature", 1))
+    document = explain_in_json(conf, capsys, 2)
+    assert [(problem["key"], problem["suggestion"]) for problem in document["problems"]][:2] == [
+        ("astuner.rollout.temprature", "temperature"),
+        ("astuner.trainer_common.optim.lr", None),
+    ]
+    assert {key["key"]: key["value"] for key in document["keys"]}["rollout.max_env_worker"] == 3
+
+
+def test_what_is_not_yaml_is_a_problem_in_json(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conf.write_text("astuner: [")
+    document = explain_in_json(conf, capsys, 2)
+    assert (document["backbone"], document["keys"], document["native"]) == (None, [], None)
+    assert document["problems"][0]["line"] == 1

@@ -215,3 +215,23 @@ def test_the_end_of_a_run_says_how_to_look_at_it(cli: Any, tmp_path: Path) -> No
     end = said[[line.startswith("done: ") for line in said].index(True) :]
     assert end[1].startswith("  1 step")
     assert end[-1].startswith("  look:     astuner episodes ")
+
+
+def test_the_end_of_a_run_names_an_installed_command_that_shows_runs(cli: Any, tmp_path: Path, fake_distribution: Any) -> None:
+    from astuner.testing.project import write_project
+
+    shows = {"pages": "acme_pages:pages"}
+    fake_distribution("acme-pages", entry_points={"astuner.commands": shows, "astuner.shows_runs": shows})
+    assert "  look:     astuner pages launcher_record/" in cli("run", "--conf", write_project(tmp_path)).err
+
+
+def test_a_failure_after_which_resuming_helps_names_the_whole_command(cli: Any, tmp_path: Path) -> None:
+    from astuner.testing.project import write_project
+
+    (tmp_path / "agent.py").write_text(RAISING_AGENT)
+    conf = write_project(tmp_path, workflow="./agent.py:Agent")
+    found = cli("run", "--conf", conf, "--set", "rollout.failure_budget=0.1")
+    [directory] = (tmp_path / "launcher_record").iterdir()
+    assert "continue with --resume" in found.err
+    assert found.err.splitlines()[-1] == f"to continue: astuner run --conf {conf} --set rollout.failure_budget=0.1 --resume"
+    assert "to continue" not in (directory / "state.json").read_text()

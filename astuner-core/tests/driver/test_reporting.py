@@ -32,7 +32,8 @@ class Shows:
 
 
 @pytest.mark.parametrize(
-    "call", [("notice", "hello", "info"), ("log", 1, {}), ("progress", "rollout", 1, 2), ("list_viewer_commands",)]
+    "call",
+    [("notice", "hello", "info"), ("log", 1, {}), ("progress", "rollout", 1, 2), ("list_viewer_commands",), ("link_steps", "u")],
 )
 def test_a_logger_that_raises_is_named_and_left_out_whatever_was_called(call: tuple[Any, ...]) -> None:
     said: list[str] = []

@@ -56,6 +56,14 @@ def test_what_the_loggers_wrote_is_opened_with_the_command_that_they_name(tmp_pa
     ]
 
 
+def test_a_command_of_a_plugin_that_shows_runs_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert tell_story(write(tmp_path, saved=()), run_viewers=["astuner pages"]) == [
+        "look:     astuner pages run",
+        "look:     astuner episodes run",
+    ]
+
+
 def test_durations_have_two_parts():
     assert [format_seconds(seconds) for seconds in (0.4, 59, 125, 7620)] == ["0 s", "59 s", "2 min 5 s", "2 h 7 min"]
 

@@ -23,9 +23,10 @@ from astuner.rollout.metrics import compute_rollout_metrics
 from astuner.rollout.sample_limit import limit_samples
 from astuner.schema import Call, Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.calls import FIRST_SAMPLED, make_up_calls
-from astuner.token_streams import stream_ids
+from astuner.testing.episodes import episode
+from astuner.token_streams import index_calls, stream_ids
 from astuner.transcript.signal_waterfall import build_waterfall
-from astuner.transcript.trained_tokens import mark_trained_tokens
+from astuner.transcript.trained_tokens import NO_CALL, find_trained_stretches, mark_trained_tokens
 
 TRACKERS: dict[str, Callable[[], Any]] = {
     "timeline": TimelineTracker,
@@ -102,6 +103,29 @@ def test_exactly_what_samples_train_is_shown_as_trained(name: str, seed: int) ->
     shown = mark_trained_tokens(episode)
     ids = [number for call in episode.calls for number in call.output_ids[shown[call.index]].tolist()]
     assert sorted(number for sample in episode.samples for number in sample.ids[sample.mask].tolist()) == sorted(ids)
+
+
+@pytest.mark.parametrize("name", TRACKERS)
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+@example(seed=24777)
+def test_each_trained_token_is_found_in_one_call_with_its_id_and_log_probability(name: str, seed: int) -> None:
+    made_up = made_up_episode(Random(seed), 0, TRACKERS[name]())
+    calls = index_calls(made_up.calls)
+    taken = set()
+    for sample, stretches in zip(made_up.samples, find_trained_stretches(made_up), strict=True):
+        places = [place for one in stretches for place in range(one.place, one.place + one.count)]
+        origins = [(one.call, position) for one in stretches for position in range(one.start, one.start + one.count)]
+        assert places == np.flatnonzero(sample.mask).tolist()
+        assert [calls[call].output_ids[position] for call, position in origins] == sample.ids[places].tolist()
+        assert [calls[call].logprobs[position] for call, position in origins] == sample.logprobs[places].tolist()
+        assert taken.isdisjoint(origins)
+        taken.update(origins)
+
+
+def test_trained_tokens_that_no_call_sampled_keep_their_place_in_the_sample() -> None:
+    (found,) = find_trained_stretches(episode())
+    assert [(one.call, one.start, one.count) for one in found] == [(NO_CALL, 1, 3)]
 
 
 def test_tokens_that_a_tracker_forgets_are_told() -> None:

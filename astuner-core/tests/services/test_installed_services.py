@@ -24,7 +24,7 @@ from astuner.services import Definition, Ready, Service
 
 def shown(run_info):
     service = Service(command=f"echo serving {run_info.experiment_name}; sleep 60", ready=Ready(log="serving"))
-    return Definition(service=service, exports={"ACME_URL": "http://x"})
+    return Definition(service=service, exports={"ACME_URL": "http://x"}, url="http://x/", step_url="http://x/{step}")
 
 def wrong(run_info):
     return 3
@@ -55,6 +55,43 @@ def test_a_package_can_bring_a_service_and_export_variables(tmp_path: Path) -> N
     outcome = start_run(conf, services=["shown"])
     assert "serving project" in (outcome.directory / "logs" / "service-shown.log").read_text()
     assert list_programs() == []
+
+
+LINKS = """
+class Links:
+    @classmethod
+    def from_run(cls, options, run_info):
+        made = cls()
+        made.file = run_info.directory / "links.txt"
+        return made
+
+    def link_steps(self, url):
+        self.file.write_text(url)
+
+    def log(self, step, metrics):
+        assert self.file.exists()
+
+    def log_episodes(self, step, groups):
+        pass
+
+    def close(self):
+        pass
+"""
+
+
+@pytest.mark.usefixtures("acme")
+def test_the_pages_of_a_service_are_linked_by_loggers_that_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "links.py").write_text(LINKS)
+    conf = write_project(tmp_path, settings={"trainer_common": {"logger": ["./links.py:Links"]}})
+    outcome = start_run(conf, services=["shown"])
+    assert (outcome.directory / "links.txt").read_text() == "http://x/{step}"
+    assert "service 'shown': ready at http://x/" in capsys.readouterr().err
+
+
+def test_a_run_without_such_a_service_links_nothing(tmp_path: Path) -> None:
+    (tmp_path / "links.py").write_text(LINKS.replace("assert", "assert not"))
+    outcome = start_run(write_project(tmp_path, settings={"trainer_common": {"logger": ["./links.py:Links"]}}))
+    assert not (outcome.directory / "links.txt").exists()
 
 
 @pytest.mark.usefixtures("acme")

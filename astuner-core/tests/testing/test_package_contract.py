@@ -38,6 +38,16 @@ BAD: list[tuple[str, Mapping[str, Any], str]] = [
         {"entry_points": {"astuner.judge": {"strict": "acme_strict:Strict"}}},
         "did you mean 'astuner.judges'?",
     ),
+    (
+        "test_what_shows_runs_is_a_command",
+        {
+            "entry_points": {
+                "astuner.judges": {"strict": "acme_strict:Strict"},
+                "astuner.shows_runs": {"strict": "acme_strict:Strict"},
+            }
+        },
+        "'strict' in astuner.shows_runs is none of its commands",
+    ),
     ("test_names_are_plain", {"entry_points": {"astuner.judges": {"Strict-2": "acme_strict:Strict"}}}, "does not match [a-z]"),
     (
         "test_names_of_core_are_not_taken",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from astuner.training import loop
+from astuner.training.token_values import TokenValues
 
 
 class ServingBackbone:
@@ -39,6 +40,7 @@ class Learner:
         self._engine.update_weights = self._serve
         self._engine.busy_s, self._engine.generate = 0.0, self._count_as_a_second(self._engine.generate)
         self._compared = 0
+        self._rows: Sequence[Any] = ()
         self._served: list[tuple[str, int]] = []
 
     def _count_as_a_second(self, generate: Any) -> Any:
@@ -55,13 +57,18 @@ class Learner:
         return f"weights of step {self.step}"
 
     def update(self, rows: Sequence[Any], step: int) -> dict[str, float]:
-        self.step = step
+        self.step, self._rows = step, rows
         expected = [(f"weights of step {number}", number) for number in range(1, step)]
         return {
             "compared": float(self._compared),
             "served_before": float(len(self._served)),
             "served_in_order": float(self._served == expected),
         }
+
+    def take_token_values(self) -> TokenValues:
+        samples = [row.sample for row in self._rows]
+        logprobs = np.concatenate([sample.logprobs[sample.mask] for sample in samples])
+        return TokenValues.from_stack([logprobs] * 5 + [0 * logprobs], [sample.trained for sample in samples])
 
     def reference_kl(self, samples: Sequence[Any]) -> list[Any]:
         self._compared += len(samples)

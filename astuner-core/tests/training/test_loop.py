@@ -6,12 +6,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.errors import ConfigError
 from astuner.inspection.metric_names import list_shared_names
+from astuner.runs.directory import RunDirectory
+from astuner.runs.token_store import TokenStore
 from astuner.testing.episodes import episode, group
 from astuner.training.group_filter import spread_evenly
 
@@ -48,6 +51,22 @@ def test_the_time_of_the_engine_counts_in_the_step_whose_episodes_it_generated(r
 def test_a_step_has_the_metrics_of_episodes_that_all_backbones_share(run: Any, backbone: str):
     found = run(tasks=TASKS, backbone=f"{FILE}:{backbone}", settings=trainer()).metrics
     assert list_shared_names("episodes") - set(found) == set()
+
+
+@pytest.mark.parametrize("backbone", ["ServingBackbone", "OverlappingBackbone"])
+def test_what_a_step_trained_is_recorded_under_its_step_and_its_calls(run: Any, backbone: str):
+    played = run(tasks=TASKS, backbone=f"{FILE}:{backbone}", settings=trainer())
+    store = TokenStore(RunDirectory(played.directory).trained_tokens)
+    assert store.list_steps() == [1, 2, 3]
+    assert len(played.episodes) == 6
+    for one in played.episodes:
+        recorded = store.read(one.step).of(one.id, one.calls[0])
+        np.testing.assert_array_equal(recorded.logprobs, one.calls[0].logprobs.astype(np.float16))
+
+
+def test_nothing_is_recorded_if_that_is_off(run: Any):
+    played = run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=trainer(token_record={"enable": False}))
+    assert not RunDirectory(played.directory).trained_tokens.exists()
 
 
 def test_groups_without_signal_lie_between_those_with_it():

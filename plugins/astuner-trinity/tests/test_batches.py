@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,24 @@ from trinity.algorithm import ADVANTAGE_FN, KL_FN, POLICY_LOSS_FN  # noqa: E402
 from trinity.common.config import BufferConfig  # noqa: E402
 from trinity.common.experience import EID, Experience  # noqa: E402
 
-from astuner_trinity.rows import AGENT, EPISODE, GROUP, IDLE, RATE, ROWS, SHARE, STALE, STAMP, VERSION  # noqa: E402
+from astuner_trinity.rows import (  # noqa: E402
+    AGENT,
+    EPISODE,
+    GROUP,
+    IDLE,
+    RATE,
+    ROW,
+    ROWS,
+    SAMPLE,
+    SHARE,
+    STALE,
+    STAMP,
+    STEP,
+    VERSION,
+)
+from astuner_trinity.token_parts import RowOwner, take_step  # noqa: E402
 from astuner_trinity.trainer import batches  # noqa: E402
-from astuner_trinity.trainer.batches import StepBatches, prepare_rows  # noqa: E402
+from astuner_trinity.trainer.batches import NO_ROW, StepBatches, prepare_rows  # noqa: E402
 
 OPTIONS: dict[str, Any] = {
     "loss_agg_mode": "token-mean",
@@ -40,7 +56,7 @@ def row(episode: str, tokens: int, advantage: float, version: int = 0, length: i
         logprobs=torch.zeros(len(mask)),
         advantages=torch.full((len(mask),), advantage) * mask,
         reward=0.0,
-        info={EPISODE: episode, AGENT: "agent", GROUP: "g", VERSION: version},
+        info={EPISODE: episode, AGENT: "agent", GROUP: "g", VERSION: version, SAMPLE: 1},
     )
 
 
@@ -149,9 +165,9 @@ def of_step(name: str, count: int) -> list[Experience]:
 def reading(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function from rows of a buffer to what reads steps from it."""
 
-    def of(*rows: Experience) -> StepBatches:
+    def of(*rows: Experience, **options: Any) -> StepBatches:
         monkeypatch.setattr(batches, "get_buffer_reader", lambda config: Rows(*rows))
-        return StepBatches(BufferConfig(train_batch_size=5), **OPTIONS, workers=1)
+        return StepBatches(BufferConfig(train_batch_size=5), **{**OPTIONS, "workers": 1, **options})
 
     return of
 
@@ -168,3 +184,29 @@ def test_rows_of_two_steps_are_never_trained_as_one(reading: Any) -> None:
     (first, *_), others = of_step("first", 3), of_step("second", 3)
     with pytest.raises(RuntimeError, match="rows of 2 explorer steps"):
         asyncio.run(reading(first, *others).sample(1))
+
+
+def test_the_rows_that_train_are_numbered_and_their_owners_known(reading: Any, tmp_path: Path) -> None:
+    """Neither those without a gradient nor those that pad the workers' parts are recorded."""
+    rows = of_step("step", 4)
+    rows[1] = row("step1", 3, 0.0)
+    rows[1].info |= {ROWS: 4, STAMP: "step"}
+    found, _, _ = asyncio.run(reading(*rows, workers=2, token_parts=str(tmp_path)).sample(5))
+    assert [one.info[ROW] for one in found] == [0, 1, 2, NO_ROW]
+    assert {one.info[STEP] for one in found} == {5}
+    owners, values = take_step(tmp_path, 5)
+    assert owners == [RowOwner(episode=f"step{number}", sample=1, tokens=3) for number in (0, 2, 3)]
+    assert values == []
+
+
+def test_a_step_that_trains_nothing_numbers_no_row(reading: Any, tmp_path: Path) -> None:
+    idle = row("a", 3, 0.0)
+    idle.info |= {ROWS: 1, STAMP: "step"}
+    found, _, _ = asyncio.run(reading(idle, token_parts=str(tmp_path)).sample(1))
+    assert [one.info[ROW] for one in found] == [NO_ROW]
+    assert take_step(tmp_path, 1) == ([], [])
+
+
+def test_a_step_is_read_though_nobody_can_write_whose_its_rows_are(reading: Any, tmp_path: Path) -> None:
+    found, _, _ = asyncio.run(reading(*of_step("step", 2), token_parts=str(tmp_path / "gone")).sample(1))
+    assert len(found) == 2

@@ -76,8 +76,9 @@ class Trinity:
     driver: Driver
     program: Running
 
-    def enters(self, mode: str) -> None:
-        self._record("launch.jsonl", stage=STAGE, mode=mode, job=str(self.layout.home / "job"))
+    def enters(self, mode: str, token_parts: Path | None = None) -> None:
+        parts = None if token_parts is None else str(token_parts)
+        self._record("launch.jsonl", stage=STAGE, mode=mode, job=str(self.layout.home / "job"), token_parts=parts)
 
     def plays(self, step: int, split: Split = "train", groups: int = GROUPS) -> None:
         for number in range(groups):
@@ -241,3 +242,54 @@ def test_a_step_has_the_metrics_that_all_backbones_share(trinity: Callable[..., 
     steps = [event for event in followed(one) if isinstance(event, StepReport)]
     shared = list_shared_names("episodes") | list_shared_names("updates")
     assert [shared - set(step.metrics) for step in steps] == [set(), set()]
+
+
+@define
+class Recorded:
+    """What the driver asks to be recorded."""
+
+    steps: list[tuple[int, int, int]] = field(factory=list)
+
+    def take(self, directory: Path, step: int, groups: Any, rows: Any, *, named: int) -> None:
+        self.steps.append((step, len(groups), named))
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_the_tokens_of_a_step_are_recorded_before_it_is_reported(trinity: Callable[..., Trinity], parts: bool) -> None:
+    one = trinity()
+    recorded = one.driver.token_record = Recorded()  # type: ignore[assignment]  # as much as it asks of
+    one.enters("both", one.layout.token_parts if parts else None)
+    for step in (1, 2):
+        one.plays(step)
+        one.finalizes(step)
+        one.trains(step)
+    one.ends()
+    at = [list(recorded.steps) for event in followed(one) if isinstance(event, StepReport)]
+    expected = [(1, GROUPS, 1), (2, GROUPS, 2)] if parts else []
+    assert at == [expected[:1], expected]
+
+
+def test_a_later_stage_reports_the_episodes_that_its_processes_name_by_the_steps_of_the_run(
+    trinity: Callable[..., Trinity],
+) -> None:
+    one = trinity()
+    recorded = one.driver.token_record = Recorded()  # type: ignore[assignment]  # as much as it asks of
+    one.driver.offsets = {"before": (0, 10), "name": (10, 2)}
+    one.enters("both", one.layout.token_parts)
+    one.plays(10, "validation")
+    for step in (1, 2):
+        one.plays(10 + step)
+        one.plays(10 + step, "validation")
+        one.finalizes(step)
+        one.trains(step)
+    one.ends()
+    events = [event for event in followed(one) if isinstance(event, (StepReport, ValidationReport))]
+    assert [(type(event), event.step) for event in events] == [
+        (ValidationReport, 10),
+        (StepReport, 11),
+        (ValidationReport, 11),
+        (StepReport, 12),
+        (ValidationReport, 12),
+    ]
+    assert [{group.step for group in event.groups} for event in events] == [{event.step} for event in events]
+    assert recorded.steps == [(1, GROUPS, 11), (2, GROUPS, 12)]

@@ -129,7 +129,7 @@ def test_a_seed_of_the_sampling_asks_for_them(tmp_path: Path, settings: dict[str
     run = run_info(tmp_path)
     run = evolve(run, config=evolve(run.config, rollout=evolve(run.config.rollout, **settings)))
     model = SimpleNamespace(enable_lora=adapter, model=Actor(), api_address="http://127.0.0.1:1", model_name="model")
-    assert make_engine(model, run)._seeded is sent  # type: ignore[attr-defined]
+    assert make_engine(model, run, Versions(model.model))._seeded is sent  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,11 @@ async def test_adapters_are_asked_for_through_the_actor() -> None:
 
     actor: Any = Actor(version=8)
     actor._generate_internal = Remote(type("Found", (), {"outputs": [Output()]}))
-    (chunk,) = await chunks(ActorEngine(actor, max_model_len=100))
+    (chunk,) = await chunks(ActorEngine(actor, Versions(actor, steps_before=40), max_model_len=100))
     assert (list(chunk.ids), list(chunk.logprobs), chunk.weight_version, chunk.finish_reason) == (
         [4, 5],
         [-0.5, -1.5],
-        8,
+        48,
         "length",
     )
     ((_, named),) = actor._generate_internal.asked

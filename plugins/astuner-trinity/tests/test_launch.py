@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -87,3 +88,42 @@ def test_actors_know_the_address_of_their_cluster(
         monkeypatch.setenv("RAY_ADDRESS", address)
     config: Any = object()
     assert launch.wrap_variables(lambda config: {"LOG": "1"})(config) == {"LOG": "1", **more}
+
+
+def stage(mode: str, parts: Path | None) -> Any:
+    algorithm = SimpleNamespace(
+        policy_loss_fn_args={"token_parts": None if parts is None else str(parts)},
+        sample_strategy_args={"plan": "/run/plan.json"},
+    )
+    return SimpleNamespace(name="run/grpo", mode=mode, algorithm=algorithm)
+
+
+@pytest.mark.parametrize("mode", ["both", "colocate"])
+def test_a_stage_that_plays_and_trains_records_its_tokens_in_a_directory_of_its_own(
+    launch: Any, tmp_path: Path, mode: str
+) -> None:
+    config = stage(mode, tmp_path / "parts")
+    launch._open_token_parts(config)
+    expected = tmp_path / "parts" / "run_grpo"
+    assert expected.is_dir()
+    assert config.algorithm.policy_loss_fn_args["token_parts"] == str(expected)
+    assert config.algorithm.sample_strategy_args["token_parts"] == str(expected)
+
+
+@pytest.mark.parametrize(("mode", "recorded"), [("train", True), ("both", False)])
+def test_rows_of_another_run_and_runs_without_a_record_have_none(launch: Any, tmp_path: Path, mode: str, recorded: bool) -> None:
+    config = stage(mode, tmp_path / "parts" if recorded else None)
+    launch._open_token_parts(config)
+    assert config.algorithm.policy_loss_fn_args["token_parts"] is None
+    assert config.algorithm.sample_strategy_args.get("token_parts") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_loss_of_trinitys_own_records_no_tokens(launch: Any) -> None:
+    config = SimpleNamespace(
+        name="run",
+        mode="both",
+        algorithm=SimpleNamespace(policy_loss_fn_args=None, sample_strategy_args={"plan": "/run/plan.json"}),
+    )
+    launch._open_token_parts(config)
+    assert "token_parts" not in config.algorithm.sample_strategy_args

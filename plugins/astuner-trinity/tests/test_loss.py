@@ -37,7 +37,7 @@ def batch(rows: int, seed: int, stale: float = 0.0) -> dict[str, Any]:
 
 def gradient(parts: list[dict[str, Any]], workers: int = 1) -> Any:
     found = [
-        compute_weighed_loss(OPTIONS, one["logp"], **{k: v for k, v in one.items() if k != "logp"}, workers=workers)[0]
+        compute_weighed_loss(OPTIONS, one["logp"], **{k: v for k, v in one.items() if k != "logp"}, workers=workers).loss
         for one in parts
     ]
     return torch.cat([torch.autograd.grad(loss, one["logp"])[0] for loss, one in zip(found, parts, strict=True)])
@@ -59,10 +59,10 @@ def test_passes_add_up_to_the_whole(rows: int, seed: int, stale: float) -> None:
 
 def test_the_ratio_is_one_where_the_steps_own_weights_sampled() -> None:
     fresh, old = batch(4, 1), batch(4, 1, stale=1.0)
-    _, sums = compute_weighed_loss(OPTIONS, fresh.pop("logp"), **fresh)
+    sums = compute_weighed_loss(OPTIONS, fresh.pop("logp"), **fresh).sums
     assert float(sums["update_ratio"]) == 0.0
     assert int(sums["clip/low"]) == int(sums["clip/high"]) == 0
-    _, sums = compute_weighed_loss(OPTIONS, old.pop("logp"), **old)
+    sums = compute_weighed_loss(OPTIONS, old.pop("logp"), **old).sums
     assert float(sums["update_ratio"]) > 0.1
     assert int(sums["clip/low"]) + int(sums["clip/high"]) > 0
 

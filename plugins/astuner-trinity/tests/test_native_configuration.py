@@ -15,6 +15,7 @@ from astuner_trinity.defaults import drop_defaults, find_loader_faults, trinity_
 from astuner_trinity.layout import Layout
 from astuner_trinity.native_configuration import STAMP, Wanted, finish_configuration
 from astuner_trinity.process_environment import Machine
+from astuner_trinity.stages import STEPS_BEFORE, name_steps_before, stage_offsets
 
 CPU = Machine(gpus=0, stand_in="a stand-in")
 
@@ -216,6 +217,18 @@ def test_what_the_user_chose_for_advantages_stays_and_is_marked_too(made: Callab
     assert names == ["reward_filter", STAMP]
 
 
+def test_the_tasks_of_each_stage_carry_the_steps_of_the_stages_before_it(made: Callable[..., dict[str, Any]]) -> None:
+    warm = "{stage_name: warm, mode: both, buffer: {total_steps: 4}}"
+    found = made(
+        CPU, text=f"trinity: {{stages: [{warm}, {{stage_name: learn, mode: both}}, {{stage_name: bench, mode: bench}}]}}"
+    )
+    name_steps_before(found, stage_offsets(found))
+    assert find_loader_faults(found) == ()
+    inputs = [stage["buffer"]["explorer_input"] for stage in found["stages"]]
+    assert [given["taskset"]["workflow_args"][STEPS_BEFORE] for given in inputs] == [0, 4, 13]
+    assert [one["workflow_args"][STEPS_BEFORE] for given in inputs for one in given["eval_tasksets"]] == [0, 4, 13]
+
+
 def test_the_steps_of_a_stages_own_algorithm_are_marked_too(made: Callable[..., dict[str, Any]]) -> None:
     operators = "data_processor: {experience_pipeline: {operators: [{name: reward_filter}]}}"
     text = f"trinity: {{stages: [{{stage_name: rl, algorithm: {{algorithm_type: grpo}}, {operators}}}]}}"
@@ -249,3 +262,18 @@ def test_what_lies_in_the_run_directory_can_be_read(made: Callable[..., dict[str
     short = drop_defaults(whole, trinity_defaults())
     assert "log" not in short
     assert find_loader_faults(short) == ()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "text", "expected"),
+    [
+        ((), "", "/run/trinity/token_parts"),
+        (("trainer_common.token_record.enable=false",), "", None),
+        ((), "trinity: {algorithm: {algorithm_type: gspo}}", None),
+    ],
+)
+def test_our_loss_records_its_tokens_unless_that_is_off(
+    made: Callable[..., dict[str, Any]], overrides: tuple[str, ...], text: str, expected: str | None
+) -> None:
+    arguments = made(Machine(gpus=4), *overrides, text=text)["algorithm"]["policy_loss_fn_args"] or {}
+    assert arguments.get("token_parts") == expected

@@ -58,7 +58,13 @@ class Broken:
 def player(home: Path, estimator: Any) -> Player:
     run, unused = run_info(home), Any
     spool = Spool(home / "played" / "a.jsonl", StoredEpisodes(home / "episodes", replay_after=None))
-    parts: Any = {"runner": Runner(), "estimator": estimator or Grpo.from_run(None, run), "versions": unused, "stack": unused}
+    parts: Any = {
+        "runner": Runner(),
+        "estimator": estimator or Grpo.from_run(None, run),
+        "versions": unused,
+        "stack": unused,
+        "steps_before": 0,
+    }
     return Player(run_info=run, layout=Layout(home), spool=spool, **parts)
 
 

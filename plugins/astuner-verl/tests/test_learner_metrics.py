@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from attrs import evolve
 
+from astuner.config.trainer import TokenRecord
 from astuner.inspection.metric_names import list_shared_names
 from astuner.judging.advantages import WeightedSample
 from astuner.schema import Sample
@@ -15,6 +18,7 @@ from astuner.testing.run_infos import run_info
 from astuner.training.signal import TOKEN_SUMS
 from astuner_verl.learner import VerlLearner
 from astuner_verl.loss import PREFIX
+from astuner_verl.token_record import PassRecord
 
 
 class Remote:
@@ -33,6 +37,9 @@ class Host:
     prepare = Remote(1)
     train = Remote({"grad_norm": 1.0, **{f"{PREFIX}{name}": 1.0 for name in (*TOKEN_SUMS, "abs_max", "computed")}})
     take_timings = Remote({})
+    take_token_records = Remote(
+        [PassRecord(numbers=np.array([1]), lengths=np.array([2]), stack=np.arange(12, dtype=np.float32).reshape(6, 2))]
+    )
 
 
 class Watch:
@@ -50,10 +57,33 @@ def make_row() -> WeightedSample:
     return WeightedSample(sample=sample, advantage=1.0, group="t")
 
 
-def test_an_update_has_the_metrics_that_all_backbones_share(native: Callable[..., Any], tmp_path: Path) -> None:
+ROWS = [evolve(make_row(), advantage=0.0), make_row()]
+
+
+@pytest.fixture
+def learner(native: Callable[..., Any], tmp_path: Path) -> VerlLearner:
     tree: Any = native().tree
     tree["actor_rollout_ref"]["actor"] |= {"calculate_entropy": True, "loss_agg_mode": "token-mean"}
     nothing: Any = None
     run: Any = {"watch": Watch(), "client": nothing, "renderer": nothing, "estimator": nothing, "total_steps": 1}
-    learner = VerlLearner(run=run_info(tmp_path), native=tree, host=Host(), **run)
-    assert list_shared_names("updates") - set(learner.update([make_row()], 1)) == set()
+    return VerlLearner(run=run_info(tmp_path), native=tree, host=Host(), **run)
+
+
+def test_an_update_has_the_metrics_that_all_backbones_share(learner: VerlLearner) -> None:
+    assert list_shared_names("updates") - set(learner.update(ROWS, 1)) == set()
+
+
+def test_the_values_of_trained_tokens_are_taken_once(learner: VerlLearner) -> None:
+    learner.update(ROWS, 1)
+    values = learner.take_token_values()
+    assert values is not None
+    assert (values.lengths.tolist(), values.logprobs.tolist()) == ([0, 2], [0, 1])
+    assert learner.take_token_values() is None
+
+
+def test_nothing_is_recorded_if_that_is_off(learner: VerlLearner) -> None:
+    common = learner.run.config.trainer_common
+    config = evolve(learner.run.config, trainer_common=evolve(common, token_record=TokenRecord(enable=False)))
+    learner.run = evolve(learner.run, config=config)
+    learner.update(ROWS, 1)
+    assert learner.take_token_values() is None

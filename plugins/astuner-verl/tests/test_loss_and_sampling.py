@@ -20,7 +20,7 @@ def batch(random: np.random.Generator, rows: int) -> tuple[Any, Any, Any]:
     from astuner_verl.rows import TrainRow, balance, to_tensors
 
     made = []
-    for _ in range(rows):
+    for number in range(rows):
         size, start = int(random.integers(4, 12)), int(random.integers(1, 4))
         mask = random.random(size - start) < 0.6
         mask[-1] = True
@@ -32,6 +32,7 @@ def batch(random: np.random.Generator, rows: int) -> tuple[Any, Any, Any]:
                 logprobs=np.where(mask, -random.random(size - start), 0).astype(np.float32),
                 advantages=np.where(mask, random.normal(size=size - start), 0).astype(np.float32),
                 share=float(random.random()),
+                number=number,
             )
         )
     order = balance([len(row.ids) for row in made], 3)
@@ -79,6 +80,29 @@ def test_passes_of_a_batch_add_up_to_it(seed: int) -> None:
         loss, _ = compute_weighed_loss(options, {"log_probs": one}, part)
         parts += float(loss)
     assert parts == pytest.approx(float(whole), rel=1e-4, abs=1e-5)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 7))
+@settings(max_examples=20)
+def test_every_trained_token_is_recorded_in_its_row_and_padding_is_not(seed: int, rows: int) -> None:
+    from astuner.training.token_values import join_passes
+    from astuner_verl.loss import LossOptions, compute_weighed_loss
+    from astuner_verl.token_record import TokenRecord
+
+    data, logp, (made, order) = batch(np.random.default_rng(seed), rows)
+    record = TokenRecord()
+    compute_weighed_loss(LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2), {"log_probs": logp}, data, record=record)
+    found = join_passes([one.to_values(0.0) for one in record.take()], rows)
+    expected: list[list[float]] = [[]] * rows
+    for place, own in zip(order, logp.unbind(), strict=True):
+        if place is not None:
+            expected[place] = own[made[place].start - 1 : -1].numpy()[made[place].mask].tolist()
+    assert found is not None
+    assert found.lengths.tolist() == [len(one) for one in expected]
+    assert found.logprobs.tolist() == [value for one in expected for value in one]
+    assert found.rl.tolist() == [value for row in made for value in row.advantages[row.mask].tolist()]
+    assert np.isnan(found.entropies).all()
+    assert record.take() == []
 
 
 def wanted(**values: Any) -> Any:

@@ -14,9 +14,9 @@ from astuner.cli.gpu_option import GPUS
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import align_columns, print_json
 from astuner.cli.own_venv import enter_venv_of
+from astuner.errors import Problem
 
 if TYPE_CHECKING:
-    from astuner.errors import Problem
     from astuner.planning.explanation import ExplainedKey, Explanation
 
 LONGEST_VALUE = 60
@@ -44,9 +44,43 @@ def explain(
     in_memory: bool,
     gpus: tuple[int, int] | None,
 ) -> int:
-    """Show where each value comes from and what acts on it, down to the backbone's own keys. Nothing is started."""
-    from astuner.config.loading import load_config
-    from astuner.errors import ConfigError
+    """Show where each value comes from and what acts on it, down to the backbone's own keys. Nothing is started.
+
+    With --json, what is sound of a YAML with mistakes is explained too.
+    """
+    from astuner.errors import AstunerError, ConfigError
+
+    if gpus is not None and not in_memory:
+        raise click.UsageError("--gpus belongs to --memory")
+    enter_venv_of(conf, overrides, backbone)
+    if in_memory:
+        from astuner.cli.config_memory import explain_memory
+
+        return explain_memory(conf, overrides, backbone, gpus=gpus, in_json=in_json)
+    try:
+        explanation, problems, notices = _explain_config(conf, overrides, backbone, with_faults=in_json)
+    except AstunerError as error:
+        if not in_json:
+            raise
+        problems = error.problems if isinstance(error, ConfigError) else (Problem(message=str(error)),)
+        print_json(_build_document(None, problems, ()))
+        return error.exit_code
+    if in_json:
+        print_json(_build_document(explanation, problems, notices))
+        return 2 if problems else 0
+    click.echo("\n".join(_format_lines(explanation, everything)))
+    for notice in notices:
+        click.echo(notice, err=True)
+    if problems:
+        raise ConfigError(problems)
+    return 0
+
+
+def _explain_config(
+    conf: Path, overrides: Sequence[str], backbone: str | None, *, with_faults: bool
+) -> tuple[Explanation, Sequence[Problem], Sequence[str]]:
+    """Return the explanation, the problems and the notices; `with_faults` explains what is sound of a YAML with mistakes."""
+    from astuner.config.loading import examine_config, load_config
     from astuner.planning.chooser import Chooser
     from astuner.planning.engine_choice import choose_engine
     from astuner.planning.explanation import explain as explain_config
@@ -58,14 +92,7 @@ def explain(
     from astuner.protocols.optional import BringsEngines, GivesAccess, find_offer
     from astuner.rollout.player_count import choose_count, count_cores
 
-    if gpus is not None and not in_memory:
-        raise click.UsageError("--gpus belongs to --memory")
-    enter_venv_of(conf, overrides, backbone)
-    if in_memory:
-        from astuner.cli.config_memory import explain_memory
-
-        return explain_memory(conf, overrides, backbone, gpus=gpus, in_json=in_json)
-    loaded = load_config(conf, overrides, backbone)
+    loaded = (examine_config if with_faults else load_config)(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
     # Problems of the engine itself are left to `config validate`.
@@ -83,15 +110,7 @@ def explain(
     if explanation.native is not None:
         problems += explanation.native.problems
         notices += explanation.native.notices
-    if in_json:
-        print_json(_build_document(explanation, problems, notices))
-        return 2 if problems else 0
-    click.echo("\n".join(_format_lines(explanation, everything)))
-    for notice in notices:
-        click.echo(notice, err=True)
-    if problems:
-        raise ConfigError(problems)
-    return 0
+    return explanation, (*loaded.problems, *problems), notices
 
 
 def _format_lines(explanation: Explanation, everything: bool) -> Iterator[str]:
@@ -141,17 +160,18 @@ def _format_value(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
-def _build_document(explanation: Explanation, problems: Sequence[Problem], notices: Sequence[str]) -> dict[str, Any]:
+def _build_document(explanation: Explanation | None, problems: Sequence[Problem], notices: Sequence[str]) -> dict[str, Any]:
+    """Return the document; without an explanation, that of a YAML nothing of which can be explained."""
     keys = [
         {"key": key.key, "value": key.value, "source": key.source, "place": key.place, **asdict(key.honour)}
-        for key in explanation.keys
+        for key in (explanation.keys if explanation is not None else ())
     ]
-    native = [asdict(value) for value in explanation.native.values] if explanation.native is not None else None
+    native = explanation.native if explanation is not None else None
     return {
-        "backbone": explanation.backbone,
+        "backbone": explanation.backbone if explanation is not None else None,
         "keys": keys,
-        "native": native,
-        "settled": [asdict(one) for one in explanation.settled],
+        "native": [asdict(value) for value in native.values] if native is not None else None,
+        "settled": [asdict(one) for one in explanation.settled] if explanation is not None else [],
         "notices": list(notices),
-        "problems": [str(problem) for problem in problems],
+        "problems": [asdict(problem) for problem in problems],
     }

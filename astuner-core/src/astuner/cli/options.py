@@ -16,7 +16,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 SHORT: Mapping[str, str] = {
     "ray": "a Ray cluster on this machine, for this run only",
     **read_published().short_services,
-    "logview": "the viewer for logs and episodes",
 }
 """The services that have their own option."""
 

@@ -91,6 +91,16 @@ class Optim:
 
 
 @frozen(kw_only=True)
+class TokenRecord:
+    """What is kept of every trained token, in `episodes/signal/` of the run directory."""
+
+    enable: bool = True
+    """Keep log-probability, entropy, ratio, clipping, weights and advantage of every trained token."""
+    most_gb: float = field(default=2.0, validator=gt(0))
+    """Most space it takes, in 10^9 bytes: beyond it every second step is kept, then every fourth, and so on."""
+
+
+@frozen(kw_only=True)
 class LoggerChoice:
     """One logger, written as its name or as `{name: {options}}`."""
 
@@ -149,3 +159,4 @@ class TrainerCommon:
     """Older checkpoints are deleted; null keeps all."""
     keep_best: bool = False
     """Keep the checkpoint with the best validation reward as well."""
+    token_record: TokenRecord = field(factory=TokenRecord)

@@ -18,6 +18,7 @@ from astuner.errors import RunFailed
 from astuner.protocols import RunInfo
 from astuner.runs.checkpoints import prune_checkpoints, record_validation
 from astuner.runs.directory import RunDirectory
+from astuner.runs.kept_tokenizer import keep_tokenizer
 from astuner.schema import CheckpointSaved, Event, Group, Notice, StepReport, ValidationReport
 
 if TYPE_CHECKING:
@@ -89,7 +90,10 @@ def drive(
     trainer = run_info.config.trainer_common
     # Even after an error here, the backbone's `finally` blocks run before anything else is closed.
     with explain_exhaustion(), forget_lost_episodes(replayed.store), closing(events):
+        has_tokenizer = False
         for event in events:
+            # The first event comes after the model was loaded, and so downloaded.
+            has_tokenizer = has_tokenizer or keep_tokenizer(directory, run_info.config.model.path)
             match event:
                 case StepReport():
                     event = replayed.correct(event)

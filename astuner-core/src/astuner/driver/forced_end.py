@@ -21,17 +21,21 @@ CLOSED_WITHIN_S = 5.0
 
 
 def end_by_force(
-    directory: RunDirectory, store: EpisodeStore, record: ProgramRecord, close_loggers: Callable[[], object]
+    directory: RunDirectory,
+    store: EpisodeStore,
+    record: ProgramRecord,
+    close_loggers: Callable[[], object],
+    resume_command: str | None = None,
 ) -> None:
     """Save what there is and end this process as interrupted. Guards end what it has started; locks end with it.
 
-    `record` lists the process as a run, which it is until the end.
+    `record` lists the process as a run, which it is until the end; `resume_command` continues it, if something can.
     Called outside of the main thread, which is blocked: nothing here may wait for it for long.
     """
     line = find_line_of_thread(threading.main_thread().ident or 0)
     text = (
         f"the run did not end, since its main thread is blocked{f' at {line}' if line else ''}: the process is ended now. What "
-        "was finished is stored; continue with --resume"
+        f"was finished is stored{f'; continue with: {resume_command}' if resume_command else ''}"
     )
     # The reader may be gone, and the disk full.
     with suppress(OSError):

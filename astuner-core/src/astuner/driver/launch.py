@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import platform
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from attrs import evolve, frozen
 
 from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection, select_breakpoints, split_tags
 from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
-from astuner.config.secrets import redact_command
 from astuner.containment.process_streams import keep_streams
 from astuner.driver.control import RunControl, StopSwitch, stop_on_signals, unwind_on_sigterm
 from astuner.driver.episode_faults import EpisodeFaults
@@ -30,12 +26,14 @@ from astuner.driver.reporting import Loggers, NamedLogger
 from astuner.driver.resume_command import format_resume_command
 from astuner.driver.resume_preparation import prepare_resume
 from astuner.driver.run_directories import choose_directory, delete_leftovers, is_throwaway
+from astuner.driver.run_facts import collect_run_facts
 from astuner.driver.run_story import tell_story
 from astuner.driver.sources import collect_code, collect_sources
 from astuner.driver.start_step import StartStep, choose_start
-from astuner.errors import AstunerError, Interrupted
+from astuner.errors import AstunerError, Interrupted, RunFailed
 from astuner.planning.plan import Plan, plan_run
 from astuner.planning.service_choice import check_names, choose_services
+from astuner.plugins.run_viewers import list_run_viewers
 from astuner.processes.program_record import ProgramRecord
 from astuner.processes.program_registry import register_run
 from astuner.protocols.optional import ReportsProgress, Truncates, find_offer
@@ -43,6 +41,8 @@ from astuner.rollout.sampler import TaskSampler
 from astuner.runs.checkpoints import check_intact
 from astuner.runs.directory import RunDirectory
 from astuner.runs.episode_store import EpisodeFiles
+from astuner.runs.kept_tokenizer import keep_tokenizer
+from astuner.runs.token_store import TokenStore
 from astuner.schema import Event, Group, Notice
 from astuner.transcript.terminal_text import strip_colours
 
@@ -66,6 +66,8 @@ class RunOutcome:
     """How the run went, line by line."""
     viewers: tuple[str, ...] = ()
     """Commands that show what the loggers have written, typed where the run was started."""
+    run_viewers: tuple[str, ...] = ()
+    """Commands of plugins that show this run: its directory is typed after them."""
 
 
 def start_run(
@@ -106,6 +108,7 @@ def start_run(
         start = choose_start(directory, plan, resume=resume, resume_from=resume_from)
         if not start.resumed:
             directory.metrics.unlink(missing_ok=True)
+            TokenStore(directory.trained_tokens).truncate_after(0)
         run = _Run(plan, directory, start=start, accepted=accept_changes, stack=stack, record=record, fresh=fresh, asked=asked)
         if switch is not None:
             switch.connect(run.control)
@@ -174,6 +177,7 @@ class _Run:
         config = plan.loaded.config
         self._early: list[tuple[str, Literal["info", "warning"]]] = []
         self._loggers: Loggers | None = None
+        self._step_url: str | None = None
         hooks = Hooks(plan.catalog, on_listener_error=self.notify, options=config.plugins.options)
         hooks.check_pending()
         self.info = evolve(plan.run_info(attempt=directory.attempts + 1, fresh=fresh), directory=directory.path)
@@ -207,6 +211,7 @@ class _Run:
         hide, warn = self._secrets.hide, self.notify
         place = ServiceHost(directory=self._directory.path, say=say, warn=warn, stopped=lambda: self.control.stop, hide=hide)
         services = choose_services(names, self.info, self._plan.catalog, self._hooks)
+        self._step_url = next((one.step_url for one in services.values() if one.step_url is not None), None)
         with stop_on_signals(self.control, say):
             self._stack.enter_context(run_services(services, place))
 
@@ -252,10 +257,13 @@ class _Run:
                 self.notify(notice)
         self._directory.write_run(facts)
         self._write_config()
+        keep_tokenizer(self._directory, plan.loaded.config.model.path)
         # Before the loggers drop the rows of the steps that are repeated.
         replayed = ReplayedSteps(store=self._store, times=read_step_times(self._directory.metrics, self._start.step))
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
+        if self._step_url is not None:
+            self._loggers.link_steps(self._step_url)
         self.notify(format_header(plan), "info")
         for text, level in [*((text, "info") for text in plan.notices if text not in plan.summed_up), *self._early]:
             self.notify(text, level)
@@ -301,6 +309,8 @@ class _Run:
         except BaseException as error:
             exit_code = error.exit_code if isinstance(error, AstunerError) else 1
             self._write_failure(error)
+            if isinstance(error, RunFailed) and "--resume" in str(error):
+                error.resume_command = self.resume_command
             raise
         finally:
             for text in progress.faults.summarise():
@@ -309,7 +319,7 @@ class _Run:
                 self.notify(f"--db {tag}: no breakpoint with this tag was reached")
             self._write_provenance()
             hooks.run_finished(info, exit_code)
-        viewers = tuple(self._loggers.list_viewer_commands())
+        viewers, run_viewers = tuple(self._loggers.list_viewer_commands()), tuple(list_run_viewers(plan.catalog))
         return RunOutcome(
             exit_code=0,
             directory=self._directory.path,
@@ -317,13 +327,14 @@ class _Run:
             after=progress.after,
             before_groups=progress.before_groups,
             after_groups=progress.after_groups,
-            story=tuple(tell_story(self._directory, viewers)),
+            story=tuple(tell_story(self._directory, viewers, run_viewers)),
             viewers=viewers,
+            run_viewers=run_viewers,
         )
 
     def _end_by_force(self) -> None:
         close_loggers = self._loggers.close if self._loggers is not None else lambda: None
-        end_by_force(self._directory, self._store, self._record, close_loggers)
+        end_by_force(self._directory, self._store, self._record, close_loggers, self.resume_command)
 
     def _make_loggers(self) -> list[NamedLogger]:
         made = []
@@ -367,30 +378,3 @@ class _Run:
         except AstunerError as full:
             # The disk may be what failed; the original error is the one to show.
             print(f"warning: {full}", file=sys.stderr)
-
-
-def collect_run_facts(plan: Plan) -> dict[str, Any]:
-    """Return what `run.json` holds of a start, apart from what it was made from (`driver.sources`)."""
-    config = plan.loaded.config
-    return {
-        "project_name": config.project_name,
-        "experiment_name": config.experiment_name,
-        "backbone": plan.backbone.candidate.name,
-        "conf": str(plan.loaded.path),
-        "seed": config.seed,
-        "versions": {"astuner-core": version("astuner-core"), "python": platform.python_version()},
-        "plugins": list_plugins_in_use(plan),
-        "git": _read_git_state(plan.loaded.path.parent),
-        "command": list(map(plan.loaded.secrets.hide, redact_command(sys.argv))),
-    }
-
-
-def _read_git_state(directory: Path) -> dict[str, Any] | None:
-    """Return commit and cleanliness of the directory's checkout, or None if it is not one."""
-    command = ["git", "-C", str(directory), "status", "--porcelain=v2", "--branch"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()
-    except (OSError, subprocess.SubprocessError):
-        return None
-    commit = next((line.split()[-1] for line in found if line.startswith("# branch.oid")), None)
-    return {"commit": commit, "clean": not any(not line.startswith("#") for line in found)}

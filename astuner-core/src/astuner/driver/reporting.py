@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import define
 
 from astuner.protocols import Logger
-from astuner.protocols.optional import NamesViewer, ShowsNotices, ShowsProgress, find_offer
+from astuner.protocols.optional import LinksSteps, NamesViewer, ShowsNotices, ShowsProgress, find_offer
 from astuner.schema import Group
 
 
@@ -58,6 +58,15 @@ class Loggers:
 
         self._call_each(show)
         return shown
+
+    def link_steps(self, url: str) -> None:
+        """Pass the URL of the pages about steps on to the loggers that link to them (`LinksSteps`)."""
+
+        def link(logger: Logger) -> None:
+            if (linking := find_offer(logger, LinksSteps)) is not None:
+                linking.link_steps(url)
+
+        self._call_each(link)
 
     def list_viewer_commands(self) -> list[str]:
         """Return the commands that show what the loggers have written (`NamesViewer`)."""

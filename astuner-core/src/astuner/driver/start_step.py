@@ -10,6 +10,7 @@ from astuner.driver.resume import check_same_run, is_same_length
 from astuner.errors import UsageError
 from astuner.runs.checkpoints import check_intact, find_checkpoint, find_last_intact, forget_validations, set_aside
 from astuner.runs.directory import RunDirectory
+from astuner.runs.token_store import TokenStore
 
 if TYPE_CHECKING:
     from astuner.planning.plan import Plan
@@ -34,9 +35,10 @@ class StartStep:
         return self.step or -1
 
     def leave_later(self, directory: RunDirectory) -> None:
-        """Take later checkpoints and validations out of the way, once nothing can refuse the resume any more."""
+        """Take later checkpoints, validations and records out of the way, once nothing can refuse the resume any more."""
         set_aside(directory, after=self.step)
         forget_validations(directory, after=self.step)
+        TokenStore(directory.trained_tokens).truncate_after(self.step)
 
 
 def choose_start(directory: RunDirectory, plan: Plan, *, resume: bool, resume_from: str | None = None) -> StartStep:

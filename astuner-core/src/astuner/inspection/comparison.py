@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import asdict, frozen
@@ -10,7 +10,7 @@ from attrs import asdict, frozen
 from astuner.config.trees import flatten
 from astuner.inspection.run import Run
 from astuner.inspection.summary import REWARD, VALIDATION, Summary, summarise
-from astuner.inspection.task_scores import Measure, choose_measure, choose_split, score_tasks
+from astuner.inspection.task_scores import Measure, TaskScore, choose_measure, choose_split, score_tasks
 from astuner.runs.metric_rows import read_curve
 from astuner.schema import Split
 
@@ -73,11 +73,20 @@ class Comparison:
         return asdict(self)
 
 
-def compare_runs(runs: Sequence[Run], *, metrics: Sequence[str] = CURVES, split: Split | None = None) -> Comparison:
-    """Compare runs of any state; their tasks by the last time that each was played."""
+def compare_runs(
+    runs: Sequence[Run],
+    *,
+    metrics: Sequence[str] = CURVES,
+    split: Split | None = None,
+    score: Callable[[Run, Split], Mapping[str, TaskScore]] = score_tasks,
+) -> Comparison:
+    """Compare runs of any state; their tasks by the last time that each was played.
+
+    `score` returns the scores of a run's tasks; the default reads its whole store of episodes.
+    """
     rows = [run.read_rows() for run in runs]
     chosen = split or choose_split(runs)
-    scores = [score_tasks(run, chosen) for run in runs]
+    scores = [score(run, chosen) for run in runs]
     measure = choose_measure(scores)
     changes = _compare_tasks([{task: score.read(measure) for task, score in found.items()} for found in scores])
     changed = sorted((one for one in changes if len(set(one.scores)) > 1), key=lambda one: (one.change, one.task))

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from astuner.runs.directory import RunDirectory
-
-FILE = "tokenizer.json"
+from astuner.runs.kept_tokenizer import FILE
 
 
 class StoredTokenizer:
-    """The tokenizer of a run's checkpoints or of its model, loaded when the first ids are decoded; needs no torch."""
+    """The tokenizer of a run, loaded when the first ids are decoded; needs no torch."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -21,6 +20,11 @@ class StoredTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, special tokens included."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=False))
+
+    @property
+    def file(self) -> Path:
+        """Its `tokenizer.json`."""
+        return self._file
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -39,6 +43,7 @@ def find_tokenizer(directory: RunDirectory, config: Mapping[str, Any]) -> Stored
 
 
 def _list_places(directory: RunDirectory, config: Mapping[str, Any]) -> Iterator[Path]:
+    yield directory.tokenizer / FILE
     for step in reversed(directory.list_saved_steps()):
         yield directory.checkpoint(step) / FILE
     path = config.get("model", {}).get("path")

@@ -137,6 +137,7 @@ def _make_candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candi
         core_requirement=facts.core_requirement,
         missing=missing,
         remedy=install_hints.install_command(brings) if missing else None,
+        shows_runs=kind == "command" and entry.name in facts.shows_runs,
     )
 
 

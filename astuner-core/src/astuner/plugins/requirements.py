@@ -14,6 +14,8 @@ from astuner.published import CORE
 WORKS_WITHOUT = "astuner.works_without"
 """The entry point group in which a distribution names requirements that it works without on some machines: those that need a GPU,
 for example. They do not count as missing; what needs them reports it when used."""
+SHOWS_RUNS = "astuner.shows_runs"
+"""The entry point group in which a distribution names those of its commands that show a run, given its directory."""
 
 
 class Facts:
@@ -36,6 +38,11 @@ class Facts:
         """The normalised names of requirements that the distribution works without on some machines."""
         points = self._dist.entry_points
         return frozenset(canonicalize_name(point.name) for point in points if point.group == WORKS_WITHOUT)
+
+    @cached_property
+    def shows_runs(self) -> frozenset[str]:
+        """The names of its commands that show a run."""
+        return frozenset(point.name for point in self._dist.entry_points if point.group == SHOWS_RUNS)
 
     @cached_property
     def _requirements(self) -> tuple[Requirement, ...]:

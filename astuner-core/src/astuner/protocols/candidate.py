@@ -27,6 +27,8 @@ class Candidate:
     """What the distribution, or the extra for this component, needs but does not find."""
     remedy: str | None = None
     """The command that installs what is missing."""
+    shows_runs: bool = False
+    """Of a command: whether it shows a run, given its directory."""
     source: Literal["entry_point", "path"] = "entry_point"
     config_dir: Path | None = None
     """Of a path: the directory that is put on `sys.path` when it is loaded."""

@@ -177,10 +177,7 @@ class SettlesValues(Protocol):
     """The class of a backbone or engine says what open settings become on this machine: `config explain` shows it."""
 
     def settle_values(self, run_info: RunInfo) -> Sequence[SettledValue]:
-        """Return the values; a classmethod, called before anything starts. It imports nothing heavy.
-
-        A value with a `cost` is reported when a run starts.
-        """
+        """Return the values; a classmethod. It imports nothing heavy. A value with a `cost` is reported when a run starts."""
 
 
 class PlansMemory(Protocol):
@@ -257,10 +254,7 @@ class WouldGenerate(Protocol):
     """A reader that may have to make its tasks first, and pay for it."""
 
     def would_generate(self, split: Split) -> str | None:
-        """Describe what that would take; None if the tasks exist.
-
-        `astuner run --dry-run` shows it, and then reads no task.
-        """
+        """Describe what that would take; None if the tasks exist. `astuner run --dry-run` shows it, and then reads no task."""
 
 
 class PrefersActions(Protocol):
@@ -318,6 +312,13 @@ class ShowsNotices(Protocol):
 
     def notice(self, text: str, level: str) -> object:
         """Show a text."""
+
+
+class LinksSteps(Protocol):
+    """A logger that can link a step to a page about it."""
+
+    def link_steps(self, url: str) -> object:
+        """Take the URL of the pages, with `{step}` for the number; called before the first step if a service has such pages."""
 
 
 class NamesViewer(Protocol):

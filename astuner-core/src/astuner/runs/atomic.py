@@ -23,11 +23,16 @@ _FOREIGN = re.compile(r"\(os error (\d+)\)")
 
 
 def write_text(path: Path, text: str, *, private: bool = True) -> None:
+    """Replace a file's content by a text in UTF-8."""
+    write_bytes(path, text.encode(), private=private)
+
+
+def write_bytes(path: Path, content: bytes, *, private: bool = True) -> None:
     """Replace a file's content: write a temporary file next to it, fsync, rename. A private one is its user's alone."""
     with explain_os_errors(path):
         beside = path.with_name(path.name + ".part")
-        with open_private(beside, "w") if private else beside.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with open_private(beside, "wb") if private else beside.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

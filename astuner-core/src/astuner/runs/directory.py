@@ -24,8 +24,10 @@ class RunDirectory:
         self.path = path
         self.metrics = path / "metrics.jsonl"
         self.episodes = path / "episodes"
+        self.trained_tokens = self.episodes / "signal"
         self.checkpoints = path / "checkpoints"
         self.logs = path / "logs"
+        self.tokenizer = path / "tokenizer"
         self.state_file = path / "state.json"
         self._run_file = path / "run.json"
         self._lock: IO[str] | None = None

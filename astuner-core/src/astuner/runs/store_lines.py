@@ -30,11 +30,14 @@ def seal(line: bytes) -> bytes:
 
 def read_line(line: bytes) -> dict[str, Any]:
     """Return the record of a line; lines of older versions have no checksum. Raises one of `UNREADABLE` for a damaged one."""
-    if line.startswith(_PREFIX):
-        line = b"{" + _check_seal(line)
-    record: dict[str, Any] = decode_record(line)
-    _check_record(record)
+    record: dict[str, Any] = decode_record(check_line(line))
+    check_record(record)
     return record
+
+
+def check_line(line: bytes) -> bytes:
+    """Return the JSON of a line without its checksum, if it has one; raises ValueError if that is not of the rest."""
+    return b"{" + _check_seal(line) if line.startswith(_PREFIX) else line
 
 
 def _check_seal(line: bytes) -> bytes:
@@ -51,7 +54,7 @@ def read_episode_step(line: bytes) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _check_record(record: dict[str, Any]) -> None:
+def check_record(record: dict[str, Any]) -> None:
     """Raise one of `UNREADABLE` for a record without what finding it takes."""
     kind = record["kind"]
     if kind == "forgotten":

@@ -28,5 +28,7 @@ class Definition:
     """A directory that does not exist yet: created for the service and removed after it ends."""
     url: str | None = None
     """URL for people."""
+    step_url: str | None = None
+    """URL of a page about a step, with `{step}` for its number: the console links each step to it (`LinksSteps`)."""
     notice: str | None = None
     """A notice for the user when it is used."""

@@ -78,7 +78,7 @@ class _Services:
                 return
             launched = None if kept is not None else self._launch(name, definition, service, digest)
         if launched is not None:
-            self._begin(launched, name, service)
+            self._begin(launched, name, definition, service)
         elif kept is not None:
             found = attach(kept)
             self._await(found, service)
@@ -123,7 +123,7 @@ class _Services:
             hide=self.place.hide,
         )
 
-    def _begin(self, launched: ProgramHandle, name: str, service: Service) -> None:
+    def _begin(self, launched: ProgramHandle, name: str, definition: Definition, service: Service) -> None:
         """Wait until a started service is ready, and end it with the run unless it is kept."""
         try:
             self._await(launched, service)
@@ -137,7 +137,8 @@ class _Services:
             self.stack.callback(launched.end)
         self.alive.append(launched)
         kept = f"; it stays after the run until `astuner stop {name}`" if service.keep else ""
-        self.place.say(f"service '{name}': ready{kept}")
+        at = "" if definition.url is None else f" at {definition.url}"
+        self.place.say(f"service '{name}': ready{at}{kept}")
 
     def _await(self, launched: ProgramHandle, service: Service) -> None:
         async def wait() -> None:

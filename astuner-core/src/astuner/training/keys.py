@@ -10,4 +10,5 @@ LOOP_HONOURS: tuple[str, ...] = (
     "trainer_common.val_before_train",
     "trainer_common.keep_best",
     "trainer_common.max_checkpoints_to_keep",
+    "trainer_common.token_record",
 )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from astuner.rendering import TemplateRenderer
+    from astuner.training.token_values import TokenValues
 
 
 class Learner(Protocol):
@@ -88,3 +89,10 @@ class AdjustsSampling(Protocol):
 
     def sampling(self, configured: Sampling) -> Sampling:
         """Return what the episodes of the next training step are sampled from."""
+
+
+class RecordsTokens(Protocol):
+    """Keeps what it computed of each trained token, unless `trainer_common.token_record.enable` is off."""
+
+    def take_token_values(self) -> TokenValues | None:
+        """Return the values of the rows of the last update, in their order, and forget them; None if nothing was trained."""

@@ -23,9 +23,10 @@ from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
 from astuner.training.group_filter import PlayedGroups, filter_groups
-from astuner.training.learner import ComparesWithReference, Learner, Overlaps
+from astuner.training.learner import ComparesWithReference, Learner, Overlaps, RecordsTokens
 from astuner.training.rollouts import Rollouts
 from astuner.training.step_clock import StepClock
+from astuner.training.token_recorder import TokenRecorder
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
@@ -41,6 +42,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     start = control.resume_step
     directory = RunDirectory(run.directory)
     saved = whole = start
+    recorder, recording = TokenRecorder.open(directory, settings.token_record), find_offer(learner, RecordsTokens)
     overlaps = (able := find_offer(learner, Overlaps)) is not None and able.overlaps
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         if start == 0 and settings.val_before_train:
@@ -63,6 +65,8 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
                     metrics |= updating.result()
             else:
                 metrics, ahead = metrics | _update(learner, rows, step, clock), None
+            if recorder is not None and recording is not None:
+                recorder.record(step, groups, rows, recording.take_token_values())
             metrics |= played.counts
             if (engine_s := rollouts.take_engine_s(step)) is not None:
                 metrics["time/engine_s"] = engine_s

@@ -68,6 +68,8 @@ class TokenTerms:
     """How far the log-probabilities of trainer and sampler are apart."""
     ratio: Tensor
     """π/π_old, which the loss is weighed by."""
+    weight: Tensor
+    """Of the policy gradient: the advantage times any importance weight."""
 
 
 def token_terms(
@@ -105,7 +107,28 @@ def token_terms(
         "clip/high": (ratio > 1 + options.clip_ratio_high) & (advantages > 0),
         "clip/dual": (ratio > options.clip_ratio_c) & (advantages < 0),
     }
-    return TokenTerms(loss, measured, drift, ratio)
+    importance = importance_weight(old, sampler, options)
+    return TokenTerms(loss, measured, drift, ratio, advantages if importance is None else advantages * importance)
+
+
+def stack_token_values(logp: Tensor, terms: TokenTerms, entropy: Tensor | None, reference: Tensor | None) -> Tensor:
+    """Return what is recorded of some tokens in the order of `token_values.STACKED`, float32 [6, …], without a gradient."""
+    now = logp.detach().float()
+    missing = now.new_full(now.shape, float("nan"))
+    clipped = terms.measured
+    clips = clipped["clip/low"] * 1.0 + clipped["clip/high"] * 2.0
+    found = (
+        now,
+        missing if entropy is None else entropy.detach(),
+        missing if reference is None else reference,
+        terms.ratio,
+        terms.weight,
+        clips.where(clipped["clip/dual"].logical_not(), 3.0),
+    )
+    stacked = now.new_empty((len(found), *now.shape))
+    for place, values in enumerate(found):
+        stacked[place] = values
+    return stacked
 
 
 def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, options: Clipping) -> tuple[Tensor, Tensor]:
@@ -118,9 +141,14 @@ def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, 
     clipped = ratio.clamp(1 - options.clip_ratio_low, 1 + options.clip_ratio_high)
     loss = -(ratio * advantages).minimum(clipped * advantages)
     loss = loss.minimum(-options.clip_ratio_c * advantages).where(advantages < 0, loss)
-    if options.rollout_is_threshold is not None:
-        loss = loss * (old - sampler).exp().clamp(max=options.rollout_is_threshold)
-    return loss, ratio.detach()
+    importance = importance_weight(old, sampler, options)
+    return loss if importance is None else loss * importance, ratio.detach()
+
+
+def importance_weight(old: Tensor, sampler: Tensor, options: Clipping) -> Tensor | None:
+    """Return min(π_old/μ, C) of each token; None if no weight is asked for."""
+    bound = options.rollout_is_threshold
+    return None if bound is None else (old - sampler).exp().clamp(max=bound)
 
 
 def divergence(logp: Tensor, reference: Tensor, kind: KlType) -> Tensor:

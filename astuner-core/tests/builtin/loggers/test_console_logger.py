@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import termios
@@ -38,6 +39,14 @@ def test_without_a_terminal_a_step_is_one_plain_line() -> None:
     )
 
 
+def test_without_a_terminal_nothing_is_a_link() -> None:
+    stream = io.StringIO()
+    logger = ConsoleLogger("title", stream)
+    logger.link_steps("http://127.0.0.1:8000/#/s/{step}")
+    logger.log(12, {"reward/mean": 0.5})
+    assert stream.getvalue() == "step 12: reward 0.500\n"
+
+
 def test_a_validation_is_a_line_of_its_own_numbers() -> None:
     stream = io.StringIO()
     ConsoleLogger("title", stream).log(20, {"val/reward/mean": 0.6, "val/success/rate": 0.6, "val/pass@4": 0.75})
@@ -60,6 +69,7 @@ import json, sys
 from astuner.builtin.loggers.console_logger import ConsoleLogger
 step = json.loads(sys.argv[1])
 logger = ConsoleLogger("my/run on local")
+logger.link_steps("http://127.0.0.1:8000/#/r/my run/s/{step}/worst")
 logger.log(1, step)
 logger.progress("episodes", 3, 8)
 logger.notice("all rewards [bold] are equal", "warning")
@@ -89,6 +99,8 @@ def test_a_terminal_gets_a_table_that_is_drawn_in_place_and_stdout_is_left_alone
     assert "3 of 8" in shown
     assert "warning: all rewards [bold] are equal" in shown
     assert "\x1b[1A" in shown
+    # A link of a terminal: its URL, then its text.
+    assert re.search(r"\x1b\]8;[^;]*;http://127\.0\.0\.1:8000/#/r/my run/s/2/worst\x1b\\2\x1b\]8;;", shown)
 
 
 def read_all(master: int, received: list[bytes]) -> None:

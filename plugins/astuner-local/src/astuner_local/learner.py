@@ -18,6 +18,7 @@ from astuner.judging.advantages import WeightedSample
 from astuner.protocols import Control, Estimator, RunInfo
 from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Sample
+from astuner.training.token_values import TokenValues
 from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
 from astuner_local.engine.torch_settings import TorchSettings
 from astuner_local.trainer.model_io import compute_dtype, load_adapter_weights, load_model, save_hf
@@ -89,8 +90,13 @@ class Learner:
 
     def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step."""
+        record = self.run.config.trainer_common.token_record.enable
         with self.settings.hold():
-            return self.trainer.update([TrainRow(**asdict(row, recurse=False)) for row in rows], step)
+            return self.trainer.update([TrainRow(**asdict(row, recurse=False)) for row in rows], step, record=record)
+
+    def take_token_values(self) -> TokenValues | None:
+        """Return the values of the tokens of the last update, once."""
+        return self.trainer.take_token_values()
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model, and the trainer's state next to it."""

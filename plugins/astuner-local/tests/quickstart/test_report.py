@@ -114,7 +114,11 @@ def test_the_run_and_the_commands_to_try_are_named() -> None:
     assert "astuner export launcher_record/calculator --out tuned" in text
 
 
-def test_what_shows_the_curves_is_typed_in_the_project() -> None:
-    text = report([_group(0, GAVE_UP)], [_group(0, GAVE_UP)], project=PROJECT, run=RUN, viewers=["charts --of launcher_record"])
-    lines = text.splitlines()
-    assert lines[lines.index("  cd demo") + 2].startswith("  charts --of launcher_record ")
+def test_what_shows_runs_and_their_curves_is_typed_in_the_project() -> None:
+    charts, viewer = "charts --of launcher_record", "astuner seerun"
+    before = after = [_group(0, GAVE_UP)]
+    text = report(before, after, project=PROJECT, run=RUN, viewers=[charts], run_viewers=[viewer])
+    first, second, third = text.split("  cd demo\n")[1].splitlines()[:3]
+    assert first.startswith("  astuner seerun launcher_record/calculator ")
+    assert second.startswith("  charts --of launcher_record ")
+    assert third.startswith("  astuner episodes calculator ")

@@ -228,6 +228,7 @@ ALIGNMENT = Alignment(
         Row("trainer_common.clip_ratio_high", f"{LOSS}.clip_ratio_high"),
         Row("trainer_common.clip_ratio_c", f"{LOSS}.clip_ratio_c"),
         Row("trainer_common.algorithm.rollout_is_threshold", f"{LOSS}.rollout_is_threshold"),
+        Row("trainer_common.token_record.enable", f"{LOSS}.token_parts", value=lambda wanted: AUTO if wanted else None),
         Row("trainer_common.loss_agg_mode", f"{BATCHES}.loss_agg_mode", value=lambda mode: mode or AUTO),
         Row("trainer_common.fsdp_config.param_offload", "trainer.param_offload"),
         Row("trainer_common.fsdp_config.optimizer_offload", "trainer.optimizer_offload"),

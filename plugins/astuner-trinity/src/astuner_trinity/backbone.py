@@ -24,7 +24,11 @@ class TrinityBackbone:
 
     name: ClassVar[str] = "trinity"
     brings_engines: ClassVar[tuple[str, ...]] = ("vllm",)
-    honours: ClassVar[tuple[str, ...]] = ("trainer_common.test_freq", "trainer_common.val_before_train")
+    honours: ClassVar[tuple[str, ...]] = (
+        "trainer_common.test_freq",
+        "trainer_common.val_before_train",
+        "trainer_common.token_record.most_gb",
+    )
     inapplicable: ClassVar[Mapping[str, str]] = {
         "trainer_common.algorithm.kl_penalty": "the divergence cannot be part of the reward",
         "trainer_common.algorithm.kl_ctrl.kl_coef": "the divergence cannot be part of the reward",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import define, field
 
 from astuner.errors import RunFailed
+from astuner.judging.advantages import compute_advantages
 from astuner.protocols import Control, Estimator, RunInfo
 from astuner.rollout.metrics import compute_validation_metrics
 from astuner.rollout.runner import check_failure_budget
@@ -25,6 +26,7 @@ from astuner_trinity.spool import JudgedGroup, Lines, Notice, PlayedEpisode, Spo
 if TYPE_CHECKING:
     from astuner_trinity.schedule import Schedule
     from astuner_trinity.spool import EarlierEpisodes
+    from astuner_trinity.token_record import TokenRecord
 
 LOOK_S = 0.2
 LAG_TOLD = 1
@@ -47,12 +49,15 @@ class _Stage:
     explorer: Lines
     offset: int
     """The run's step before the stage."""
+    token_parts: Path | None = None
+    """Where its trainer leaves what it computed of trained tokens; None if nothing is recorded."""
     step: int = 0
     """The last reported step, counted within the stage."""
     at: float | None = None
     """Its time, in seconds since the epoch."""
     saved: int = 0
     validated: set[int] = field(factory=set)
+    """Steps of the run."""
     measured: dict[int, Mapping[str, float]] = field(factory=dict)
     """By the explorer's step."""
 
@@ -72,11 +77,14 @@ class Driver:
     """In a validation pass."""
     offsets: Mapping[str, tuple[int, int]] = field(factory=dict)
     """For each stage, the run's step before it and its number of steps."""
+    token_record: TokenRecord | None = None
+    """None if no trained token is recorded."""
     reported: frozenset[int] = frozenset()
     """Validations that an earlier attempt of the run has reported."""
     _groups: dict[tuple[Split, int], list[Group]] = field(factory=dict, init=False)
+    """By the run's step, like the groups themselves."""
     _played: dict[int, tuple[float, float]] = field(factory=dict, init=False)
-    """When the first group of a training step was begun and the last ended, in seconds since the epoch."""
+    """When the first group of a training step of the run was begun and the last ended, in seconds since the epoch."""
     _stage: _Stage | None = field(default=None, init=False)
     _tail: SpoolTail | None = field(default=None, init=False)
     _done: int = field(default=0, init=False)
@@ -123,7 +131,8 @@ class Driver:
         """Store episodes that finished while Trinity ended, and remove their files."""
         if self._tail is not None:
             self._take(self._tail)
-        shutil.rmtree(self.layout.played, ignore_errors=True)
+        for directory in (self.layout.played, self.layout.token_parts):
+            shutil.rmtree(directory, ignore_errors=True)
 
     def _conclude(self, status: int, program: Program) -> None:
         """Raise `RunFailed` if the run is incomplete."""
@@ -165,6 +174,7 @@ class Driver:
                 trainer=Lines(record_of(records, name, roles[0])),
                 explorer=Lines(record_of(records, name, "benchmark" if record["mode"] == "bench" else roles[1])),
                 offset=offset,
+                token_parts=Path(record["token_parts"]) if record.get("token_parts") else None,
                 step=max(0, self.control.resume_step - offset),
                 saved=read_saved_step(job),
             )
@@ -237,49 +247,48 @@ class Driver:
         yield from self._report_validation(stage, step - 1)
         if stage.mode != "train" and not self._may_lack_groups:
             self._check_complete(stage, step)
-        groups = self._take_complete("train", step) if stage.mode != "train" else []
+        named = stage.offset + step
+        groups = self._take_complete("train", named) if stage.mode != "train" else []
         if groups:
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
-        metrics = step_metrics(
-            groups,
-            trainer,
-            stage.measured.pop(step, {}),
-            self.estimator,
-            by_agent=self.run.config.trainer_common.algorithm.norm_adv_by_agent,
-            kl_in_loss=self._kl_in_loss,
-        )
+        by_agent = self.run.config.trainer_common.algorithm.norm_adv_by_agent
+        rows = compute_advantages(groups, self.estimator, by_agent=by_agent) if groups else []
+        metrics = step_metrics(groups, rows, trainer, stage.measured.pop(step, {}), kl_in_loss=self._kl_in_loss)
+        if self.token_record is not None and stage.token_parts is not None:
+            self.token_record.take(stage.token_parts, step, groups, rows, named=named)
         # The first step of an attempt begins with its first group.
         began = (
-            stage.at if stage.at is not None else min((self._played[of][0] for of in self._played if of <= step), default=None)
+            stage.at if stage.at is not None else min((self._played[of][0] for of in self._played if of <= named), default=None)
         )
-        metrics |= self._take_rollout_time(step)
+        metrics |= self._take_rollout_time(named)
         if began is not None:
             metrics["time/step_s"] = at - began
             if "tokens/generated" in metrics:
                 metrics["tokens/per_s"] = metrics["tokens/generated"] / max(metrics["time/step_s"], 1e-9)
         self._warn_of_lag(metrics)
         stage.step, stage.at, self._done = step, at, 0
-        yield StepReport(step=stage.offset + step, metrics=metrics, groups=tuple(groups))
+        yield StepReport(step=named, metrics=metrics, groups=tuple(groups))
         yield from self._report_checkpoint(stage)
 
     def _report_exploration(self, stage: _Stage) -> Iterator[Event]:
         """Only an explorer: its steps are those of the run, on its own clock."""
         while stage.step + 1 in stage.measured:
             step = stage.step + 1
-            groups = self._take_complete("train", step)
+            named = stage.offset + step
+            groups = self._take_complete("train", named)
             if not groups:
                 return
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
             by_agent = self.run.config.trainer_common.algorithm.norm_adv_by_agent
             metrics = explorer_metrics(groups, stage.measured.pop(step), self.estimator, by_agent=by_agent)
-            metrics |= self._take_rollout_time(step)
+            metrics |= self._take_rollout_time(named)
             yield from self._report_validation(stage, step - 1)
             stage.step, self._done = step, 0
-            yield StepReport(step=stage.offset + step, metrics=metrics, groups=tuple(groups), clock="explorer")
+            yield StepReport(step=named, metrics=metrics, groups=tuple(groups), clock="explorer")
 
     def _report_validation(self, stage: _Stage, step: int) -> Iterator[Event]:
         """Report the validation of the weights after a step, once it is complete."""
-        due = sorted(of for split, of in self._groups if split == "validation" and of <= step)
+        due = sorted(of for split, of in self._groups if split == "validation" and of <= stage.offset + step)
         for of in due:
             groups = self._groups["validation", of]
             if len(groups) < self.tasks:
@@ -288,11 +297,9 @@ class Driver:
             # The actual age of the weights: an explorer that does not wait may lack those that were due.
             weights = min((span.version for span in list_spans(groups)), default=of)
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
-            if stage.offset + weights not in self.reported and weights not in stage.validated:
+            if weights not in self.reported and weights not in stage.validated:
                 stage.validated.add(weights)
-                yield ValidationReport(
-                    step=stage.offset + weights, metrics=compute_validation_metrics(groups), groups=tuple(groups)
-                )
+                yield ValidationReport(step=weights, metrics=compute_validation_metrics(groups), groups=tuple(groups))
 
     def _report_bench(self, stage: _Stage, *, last: bool) -> Iterator[Event]:
         """Report a bench's validation of each checkpoint; that of the initial model as step 0."""
@@ -307,7 +314,7 @@ class Driver:
                     )
                 check_failure_budget(groups, self.run.config.rollout.failure_budget)
                 stage.validated.add(step)
-                yield ValidationReport(step=stage.offset + step, metrics=compute_validation_metrics(groups), groups=tuple(groups))
+                yield ValidationReport(step=step, metrics=compute_validation_metrics(groups), groups=tuple(groups))
 
     def _report_checkpoint(self, stage: _Stage) -> Iterator[Event]:
         step = read_saved_step(stage.job)
@@ -324,23 +331,24 @@ class Driver:
         yield CheckpointSaved(step=number, path=str(path))
 
     def _take_complete(self, split: Split, step: int) -> list[Group]:
-        """Take the groups up to a step: with a replay buffer, it trains on rows of earlier ones too."""
+        """Take the groups up to a step of the run: with a replay buffer, it trains on rows of earlier ones too."""
         found = [self._groups.pop(key) for key in sorted(self._groups) if key[0] == split and key[1] <= step]
         return [group for groups in found for group in groups]
 
     def _take_rollout_time(self, step: int) -> dict[str, float]:
-        """Return how long the episodes of the steps up to this one were played, in seconds, whatever else ran meanwhile."""
+        """Return how long the episodes of the run's steps up to this one were played, in seconds, whatever else ran meanwhile."""
         played = [self._played.pop(of) for of in sorted(self._played) if of <= step]
         return {"time/rollout_s": sum(ended - began for began, ended in played)} if played else {}
 
     def _check_complete(self, stage: _Stage, step: int, *, at_least: int | None = None) -> None:
         """Raise `RunFailed` if a finished explorer step lacks groups: the trainer would wait for them."""
-        asked, found = self.run.config.data.train_batch_size, len(self._groups.get(("train", step), ()))
+        named = stage.offset + step
+        asked, found = self.run.config.data.train_batch_size, len(self._groups.get(("train", named), ()))
         if step > self._stage_length(stage) or found >= (at_least or asked) or self.control.stop:
             return
         why = f" ({self._fault})" if self._fault else ""
         raise RunFailed(
-            f"{found} of the {asked} groups of step {step} were played: a process that plays episodes failed or was lost{why}. "
+            f"{found} of the {asked} groups of step {named} were played: a process that plays episodes failed or was lost{why}. "
             "Finished episodes are kept: continue with --resume"
         )
 

@@ -26,6 +26,7 @@ from astuner_trinity.layout import Layout
 
 SHUTDOWN_S = 60.0
 TRAINING = ("both", "colocate", "train")
+PLAYING = ("both", "colocate")
 LOOK_S = 1.0
 
 
@@ -84,7 +85,8 @@ def run(path: Path, layout: Layout) -> int:
         if layout.stop.exists():
             raise StageFailed("the run is being stopped")
         _settle(config)
-        _record(layout, stage=config.name, mode=config.mode, job=config.checkpoint_job_dir)
+        parts = (config.algorithm.sample_strategy_args or {}).get("token_parts")
+        _record(layout, stage=config.name, mode=config.mode, job=config.checkpoint_job_dir, token_parts=parts)
         layout.trained.unlink(missing_ok=True)
         status = run_stage(config)
         if not status.success:
@@ -166,6 +168,22 @@ def _settle(config: Config) -> None:
         arguments = config.algorithm.sample_strategy_args
         if arguments is not None and "plan" in arguments:
             arguments["workers"] = max(1, config.cluster.trainer_gpu_num // config.trainer.ulysses_sequence_parallel_size)
+        _open_token_parts(config)
+
+
+def _open_token_parts(config: Config) -> None:
+    """Give a stage a directory for what it computes of trained tokens, if the run records them.
+
+    A stage that only trains has no episodes of this run.
+    """
+    loss, batches = config.algorithm.policy_loss_fn_args or {}, config.algorithm.sample_strategy_args or {}
+    if not loss.get("token_parts"):
+        return
+    directory = None
+    if config.mode in PLAYING and "plan" in batches:
+        directory = Path(loss["token_parts"]) / config.name.replace("/", "_")
+        directory.mkdir(parents=True, exist_ok=True)
+    loss["token_parts"] = batches["token_parts"] = None if directory is None else str(directory)
 
 
 def _mark_trained(config: Config) -> None:

@@ -56,6 +56,11 @@ class Layout:
         return self.home / "played"
 
     @property
+    def token_parts(self) -> Path:
+        """What the trainer computed of trained tokens, a directory per stage, until the driver has taken it."""
+        return self.home / "token_parts"
+
+    @property
     def records(self) -> Path:
         """Trinity's measurements, one file per role."""
         return self.home / "records"

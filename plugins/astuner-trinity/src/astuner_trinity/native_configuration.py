@@ -26,6 +26,7 @@ RUNNERS_ON_CPU = 2
 SEQUENCES = "explorer.rollout_model.extra_engine_args.max_num_seqs"
 OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_penalty_fn", "kl_loss_fn", "entropy_loss_fn")
 STRATEGY = ("sample_strategy", "sample_strategy_args")
+TOKEN_PARTS = f"{LOSS}.token_parts"
 STAMP = "astuner_trinity.explorer.row_counts.StepStamp"
 TRAINING = ("both", "colocate", "train")
 COPIES = {
@@ -65,6 +66,8 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
         engines = get(tree, "explorer.rollout_model.engine_num")
         put(tree, SEQUENCES, settle_sequences(wanted.rollout, engines=engines, gpu=not stand_in).value)
     put(tree, "checkpoint_root_dir", str(wanted.layout.home))
+    if get(tree, TOKEN_PARTS) == AUTO:
+        put(tree, TOKEN_PARTS, str(wanted.layout.token_parts))
     put(tree, "model.model_path", wanted.model)
     put(tree, "buffer.total_steps", wanted.total_steps)
     put(tree, "trainer.total_steps", wanted.total_steps)

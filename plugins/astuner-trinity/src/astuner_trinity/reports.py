@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from astuner.judging.advantages import compute_advantages
+from astuner.judging.advantages import WeightedSample, compute_advantages
 from astuner.protocols import Estimator
 from astuner.rollout.metrics import compute_rollout_metrics
 from astuner.schema import Group
@@ -18,11 +18,10 @@ NATIVE = "trinity/"
 
 def step_metrics(
     groups: Sequence[Group],
+    rows: Sequence[WeightedSample],
     trainer: Mapping[str, float],
     explorer: Mapping[str, float],
-    estimator: Estimator,
     *,
-    by_agent: bool,
     kl_in_loss: bool,
 ) -> dict[str, float]:
     """Return the metrics of a training step: episodes, rows, loss, times, and all of Trinity's own."""
@@ -31,7 +30,6 @@ def step_metrics(
     norm = own.get("actor/grad_norm", math.nan)
     norms = [] if measured.get("idle") or math.isnan(norm) else [norm]
     if groups:
-        rows = compute_advantages(groups, estimator, by_agent=by_agent)
         found |= compute_rollout_metrics(groups, rows)
         found |= compute_signal_metrics(rows, select_live_rows(rows, every_row=kl_in_loss), norms)
         # The backbone refuses `filter_groups`.

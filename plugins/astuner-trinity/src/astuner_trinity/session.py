@@ -19,6 +19,7 @@ from astuner.runs.directory import RunDirectory
 from astuner.runs.episode_store import StoredEpisodes
 from astuner.schema import Event
 from astuner.training.adapters import check_whole_model
+from astuner.training.token_recorder import TokenRecorder
 from astuner_trinity.alignment import groups_at_once
 from astuner_trinity.checkpoints import start_over, turn_back
 from astuner_trinity.defaults import drop_defaults, trinity_defaults
@@ -29,7 +30,8 @@ from astuner_trinity.process_environment import Machine, silence_s
 from astuner_trinity.program import open_cluster, start_program
 from astuner_trinity.schedule import Schedule
 from astuner_trinity.spool import store_leftovers
-from astuner_trinity.stages import STAGES, check_buffers, last_begun_stage, stage_after, stage_offsets
+from astuner_trinity.stages import STAGES, check_buffers, last_begun_stage, name_steps_before, stage_after, stage_offsets
+from astuner_trinity.token_record import TokenRecord
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
@@ -98,6 +100,7 @@ class Session:
             )
             tree = finish_configuration(native, machine, wanted)
             offsets = stage_offsets(tree)
+            name_steps_before(tree, offsets)
             self._check(tree, schedule, layout, offsets)
             if checkpoints is not None:
                 tree["checkpoint_root_dir"] = str(Layout(checkpoints).home)
@@ -126,6 +129,7 @@ class Session:
                 tasks=len(self.tasks.validation()),
                 reported=_read_reported_steps(RunDirectory(run.directory)),
                 offsets=offsets,
+                token_record=self._open_token_record(tree),
             )
             try:
                 with start_program(layout, Path(tree["checkpoint_root_dir"]), silence_s(rollout)) as program:
@@ -144,7 +148,8 @@ class Session:
         if layout.played.is_dir():
             store_leftovers(layout.played, self.run.directory / "episodes", self.control.store)
         layout.clear_signs()
-        shutil.rmtree(layout.records, ignore_errors=True)
+        for directory in (layout.records, layout.token_parts):
+            shutil.rmtree(directory, ignore_errors=True)
         roles = {"explorer": tree["explorer"]["name"], "trainer": tree["trainer"]["name"]}
         if tree["mode"] != "bench":
             for stage, (offset, length) in (offsets or {"": (0, step + 1)}).items():
@@ -164,9 +169,21 @@ class Session:
         for part in (layout.home, layout.played, layout.records):
             part.mkdir(parents=True, exist_ok=True)
         if self.run.attempt < 2 or tree["stages"]:
-            # Each stage counts its steps from 1, so episode ids repeat between stages.
+            # The last validation of a stage and the first of the next one have the same ids.
             return None
         return step or -1
+
+    def _open_token_record(self, tree: dict[str, Any]) -> TokenRecord | None:
+        directory, options = RunDirectory(self.run.directory), self.run.config.trainer_common.token_record
+        recorder = TokenRecorder.open(directory, options, self.control.notify)
+        if recorder is None:
+            return None
+        loss = tree["algorithm"]["policy_loss_fn_args"] or {}
+        if not loss.get("token_parts") and tree["mode"] in ("both", "colocate"):
+            self.control.notify(
+                "trained tokens are not recorded: Trinity's own algorithms leave no values of single tokens", "info"
+            )
+        return TokenRecord(recorder=recorder, warn=self.control.notify, ref_kl=float(loss.get("kl_loss_coef") or 0.0))
 
     def _check(self, tree: dict[str, Any], schedule: Schedule, layout: Layout, offsets: dict[str, tuple[int, int]]) -> None:
         """Raise for contradictory options, and report surprising ones."""

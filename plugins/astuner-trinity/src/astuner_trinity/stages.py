@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ STAGES = "stage_meta.json"
 """Where Trinity stores its current stage."""
 STEPPING = ("both", "colocate", "train", "explore")
 BUFFER = "buffer.trainer_input.experience_buffer"
+STEPS_BEFORE = "steps_before"
+"""In a taskset's `workflow_args`: the run's step before its stage."""
 
 
 def stage_offsets(tree: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
@@ -26,6 +29,17 @@ def stage_offsets(tree: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
         found[stage["stage_name"]] = (after, steps)
         after += steps
     return found
+
+
+def name_steps_before(tree: dict[str, Any], offsets: Mapping[str, tuple[int, int]]) -> None:
+    """Give the tasksets of each stage the run's step before it, by which they name episodes: Trinity counts each stage from 1."""
+    for stage in tree["stages"]:
+        before, _ = offsets[stage["stage_name"]]
+        # Not the run's own section, which other stages share.
+        buffer = stage["buffer"] = copy.deepcopy(stage.get("buffer") or tree["buffer"])
+        explorer = buffer["explorer_input"]
+        for taskset in (explorer["taskset"], *(explorer.get("eval_tasksets") or ())):
+            taskset["workflow_args"] = {**(taskset.get("workflow_args") or {}), STEPS_BEFORE: before}
 
 
 def stage_after(step: int, offsets: Mapping[str, tuple[int, int]]) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from quickstart_project import START_S
+from recorded_tokens import check_recorded_tokens
+from run_viewer import open_viewer
 from runs_on_disk import times_generated
 
 from astuner.processes.ports import accepts
@@ -24,11 +26,15 @@ from astuner_trinity.process_environment import look_at_machine
 from .conftest import succeeded
 
 
-def test_a_trainer_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:
-    running = project.begin(*project.short("trinity", 40, trainer_common__save_freq=1))
-    until(lambda: len(project.rows) >= 2, limit_s=START_S)
-    project.wait_for_process("WorkerDict").kill()
-    assert running.wait(180) == 1
+def test_a_trainer_that_dies_ends_the_run_and_its_viewer_and_the_next_goes_on(project: Any) -> None:
+    command = project.short("trinity", 40, trainer_common__save_freq=1)
+    running = project.begin(*command, "--with-logview", XDG_CACHE_HOME=str(project.home / "cache"))
+    with open_viewer(project, running) as viewer:
+        viewer.check_trained_tokens(project.run)
+        until(lambda: len(project.rows) >= 2, limit_s=START_S)
+        project.wait_for_process("WorkerDict").kill()
+        assert running.wait(180) == 1
+        viewer.check_gone()
     said = (project.home / "said").read_text()
     assert "continue with --resume" in said
     assert "The last lines of" in said
@@ -39,6 +45,7 @@ def test_a_trainer_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> 
     assert f"going on from step {done}" in project.said.stderr
     # Played with the weights of the checkpoint, and not with those that the run began with.
     assert project.metrics[-1]["staleness/max"] == 0
+    check_recorded_tokens(project.run, project.metrics)
     # What the next step had played already was taken from the store.
     stored = times_generated(project.run)
     assert {stored[identity] for identity in played} <= {1}

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 from quickstart_project import START_S
+from recorded_tokens import check_recorded_tokens
 
 from astuner.processes.process_environment import export_variables
+from astuner.runs.episode_store import read_episodes
 from astuner.services.ray import ray
 from astuner.services.running import ServiceHost, run_services
 from astuner.testing.run_infos import run_info
@@ -38,6 +40,7 @@ def test_the_quickstart_learns_its_task(project: Any) -> None:
     assert all(row["ratio/off_one_max"] == 0 for row in rows)
     assert all(row["mismatch/abs_max"] < 1e-3 for row in rows)
     assert all(abs(row["mismatch/mean"]) <= 1e-6 for row in rows)
+    check_recorded_tokens(project.run, rows)
     # Linear episodes: the turns of each are one row.
     assert all(row["signal/rows"] == row["signal/episodes"] == 64 and row["signal/branches"] == 0 for row in rows)
     assert any(row["signal/calls"] > row["signal/episodes"] for row in rows)
@@ -97,6 +100,12 @@ def test_stages_follow_each_other_from_one_yaml(project: Any) -> None:
     assert all(row["signal/episodes"] == 12 for row in rows[2:4])
     assert "val/reward/mean" in rows[4]
     assert (project.run / "checkpoints" / "step_4" / "model.safetensors").is_file()
+    # Trinity's own loss leaves no values of single tokens.
+    check_recorded_tokens(project.run, rows)
+    assert {episode.step for episode in read_episodes(project.run / "episodes", "train")} == {3, 4}
+    assert {episode.step for episode in read_episodes(project.run / "episodes", "validation")} == {4}
+    # With the weights of the step before: counted within the stage, they would lag by its first step.
+    assert all(row["staleness/max"] == 0 for row in rows[2:4])
 
 
 FAILING = '''

@@ -15,6 +15,7 @@ from attrs import frozen
 from astuner.training.losses import KlType, divergence
 from astuner_verl.loss import LossOptions
 from astuner_verl.rows import TrainRow, arrange, sort_by_prefix, to_tensors
+from astuner_verl.token_record import PassRecord
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,9 +44,9 @@ class Update:
 class Host:
     """Ray actor. Its methods raise what verl raises."""
 
-    def __init__(self, native: dict[str, Any], loss: LossOptions) -> None:
-        """Take verl's complete configuration; `start` starts."""
-        self._native, self._loss = native, loss
+    def __init__(self, native: dict[str, Any], loss: LossOptions, *, records: bool = False) -> None:
+        """Take verl's complete configuration; `start` starts. `records` keeps the values of trained tokens."""
+        self._native, self._loss, self._records = native, loss, records
         self._trainer: Any = None
         self._asleep = False
         self._batches: list[Any] = []
@@ -78,7 +79,7 @@ class Host:
         self._trainer = SteppedTrainer(config, engines=engines)
         self._trainer.init()
         self._asleep = True  # verl's start leaves the engines asleep
-        self._trainer.actor_rollout_wg.set_weighed_loss(self._loss)
+        self._trainer.actor_rollout_wg.set_weighed_loss(self._loss, self._records)
 
     def share_prefixes(self) -> tuple[bool, float]:
         """Compute common prefixes once, if that agrees with verl's own passes; return whether, and the relative difference."""
@@ -120,6 +121,10 @@ class Host:
         if number + 1 == len(self._batches):
             self._batches = []
         return found
+
+    def take_token_records(self) -> list[PassRecord]:
+        """Return the values of the tokens that were trained since the last call; rows that several workers share, from each."""
+        return [one for found in self._trainer.actor_rollout_wg.take_token_records() for one in found]
 
     def take_timings(self) -> dict[str, float]:
         """Return the times in seconds since the last call."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -27,6 +27,7 @@ from astuner.training.adapters import check_whole_model
 from astuner.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
 from astuner.training.schedule import compute_learning_rate
 from astuner.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
+from astuner.training.token_values import TokenValues, join_passes
 from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE, SHARE
 from astuner_verl.cluster import Cluster, attach, check_room
 from astuner_verl.engine import VerlEngine
@@ -66,6 +67,7 @@ class VerlLearner:
     """Whether requests carry a seed."""
     step: int = 0
     _reward_kl: float | None = field(default=None, init=False)
+    _token_values: TokenValues | None = field(default=None, init=False)
     _serving: dict[str, float] = field(factory=dict, init=False)
 
     @property
@@ -104,7 +106,8 @@ class VerlLearner:
             schedule=common.optim.lr_scheduler_type,
             total_steps=self.total_steps,
         )
-        sent = Update(mini_batches=[self._train_rows(*both) for both in zip(parts, live, strict=True)], rate=rate)
+        numbers = {id(row): number for number, row in enumerate(rows)}
+        sent = Update(mini_batches=[self._train_rows(*both, numbers) for both in zip(parts, live, strict=True)], rate=rate)
         found: list[dict[str, float]] = []
         if any(sent.mini_batches):
             count = self.watch.get(self.host.prepare.remote(sent), f"preparing step {step}")
@@ -112,6 +115,7 @@ class VerlLearner:
                 self.watch.get(self.host.train.remote(number), f"training mini-batch {number + 1} of step {step}")
                 for number in range(count)
             ]
+        self._token_values = self._read_token_values(len(rows))
         self.step = step
         norms = [one.pop("grad_norm", float("nan")) for one in found]
         timings = self.watch.get(self.host.take_timings.remote(), f"the update of step {step}")
@@ -123,6 +127,11 @@ class VerlLearner:
             **self._serving,
             "lr": rate,
         }
+
+    def take_token_values(self) -> TokenValues | None:
+        """Return the values of the tokens of the last update, once."""
+        taken, self._token_values = self._token_values, None
+        return taken
 
     def reference_kl(self, samples: Sequence[Sample]) -> list[NDArray[np.float64]]:
         """Return, per sample, the divergence from the reference at each of its trained tokens."""
@@ -157,11 +166,20 @@ class VerlLearner:
         """Whether rows without an advantage have a gradient too."""
         return self._kl_in_loss or bool(get(self.native, f"{ACTOR}.entropy_coeff"))
 
-    def _train_rows(self, part: Sequence[WeightedSample], live: Sequence[WeightedSample]) -> list[Any]:
+    def _read_token_values(self, rows: int) -> TokenValues | None:
+        if not self.run.config.trainer_common.token_record.enable:
+            return None
+        passes = self.watch.get(self.host.take_token_records.remote(), "reading the values of trained tokens")
+        weight = _loss(self.run, self.native).kl_loss_coef
+        return join_passes([one.to_values(weight) for one in passes], rows)
+
+    def _train_rows(
+        self, part: Sequence[WeightedSample], live: Sequence[WeightedSample], numbers: Mapping[int, int]
+    ) -> list[Any]:
         mode = cast("Aggregation", get(self.native, f"{ACTOR}.loss_agg_mode"))
         counted = compute_token_shares(part, mode, self.run.config.data.max_response_length)
         shares = dict(zip(map(id, part), counted, strict=True))
-        return [train_row(row.sample, row.spread(), shares[id(row)]) for row in live]
+        return [train_row(row.sample, row.spread(), shares[id(row)], numbers[id(row)]) for row in live]
 
     def _means(self, sums: dict[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
         metrics = {"tokens/computed": sums.pop("computed", 0.0)}
@@ -218,7 +236,7 @@ def open_learner(
                 _check_state(checkpoint, native)
             (run.directory / NATIVE).write_text(yaml.safe_dump(native, sort_keys=False), encoding="utf-8")
             watch = Watch(logs=cluster.logs)
-            host = make_host(Host, native, _loss(run, native))
+            host = make_host(Host, native, _loss(run, native), records=config.trainer_common.token_record.enable)
             engine = get(native, f"{ROLLOUT}.name")
             control.notify(f"{describe_workers(native, cluster.device)}, engine {engine}; {STARTING}", "info")
             seeds = _send_seeds(run, engine, base, control)

@@ -11,6 +11,8 @@ from astuner.training.losses import KlType, token_terms
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from astuner_verl.token_record import TokenRecord
+
 PREFIX = "astuner/"
 """The prefix of the loss's metrics, which come back among verl's own."""
 COMPUTED = "computed_tokens"
@@ -35,13 +37,14 @@ class LossOptions:
 
 
 def compute_weighed_loss(
-    options: LossOptions, model_output: Any, data: Any, dp_group: Any = None
+    options: LossOptions, model_output: Any, data: Any, dp_group: Any = None, *, record: TokenRecord | None = None
 ) -> tuple[Tensor, dict[str, Any]]:
     """Return the loss of a pass, and sums over its tokens as metrics.
 
     The loss of each token (`astuner.training.losses`) times the factor (`shares`) that core computed from the whole mini-batch:
     the sum over passes is the loss, so neither passes nor padding change it. Workers average their gradients, so it is multiplied
     by their number. Without `old_log_probs` the weights are those of the step's start, and the ratio is 1.
+    `record` gets the values of the trained tokens.
     """
     import torch
     from verl.utils import tensordict_utils as tu
@@ -61,6 +64,7 @@ def compute_weighed_loss(
             ("shares", now.dtype),
         )
     )
+    reference = torch.where(mask, _pad(data["ref_log_prob"], now), now) if options.kl_loss_coef > 0 else None
     terms = token_terms(
         torch.where(mask, logp, now),
         old=torch.where(mask, _pad(data["old_log_probs"], now), now) if "old_log_probs" in data else now,
@@ -68,10 +72,12 @@ def compute_weighed_loss(
         advantages=advantages,
         shares=shares,
         options=options,
-        reference=torch.where(mask, _pad(data["ref_log_prob"], now), now) if options.kl_loss_coef > 0 else None,
+        reference=reference,
     )
     loss = terms.loss
     spread = no_padding_2_padding(entropy, data) if entropy is not None else torch.zeros_like(now)
+    if record is not None:
+        record.add(data, mask, now, terms, None if entropy is None else spread, reference)
     if options.entropy_coeff:
         loss = loss - options.entropy_coeff * spread
     total = (loss * shares * mask).sum() * workers

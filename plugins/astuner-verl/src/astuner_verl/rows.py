@@ -9,6 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from astuner.schema import Sample
+from astuner_verl.token_record import NUMBERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,9 +31,11 @@ class TrainRow:
     """[n - start]"""
     share: float
     """Factor of each trained token's loss."""
+    number: int = -1
+    """Which of the step's rows it is, if the values of its tokens are recorded."""
 
 
-def train_row(sample: Sample, advantages: NDArray[np.float64] | float = 0.0, share: float = 0.0) -> TrainRow:
+def train_row(sample: Sample, advantages: NDArray[np.float64] | float = 0.0, share: float = 0.0, number: int = -1) -> TrainRow:
     """Make a row from a sample with at least one trained token; tokens after the last of these are dropped.
 
     `advantages` are those of the trained tokens.
@@ -52,6 +55,7 @@ def train_row(sample: Sample, advantages: NDArray[np.float64] | float = 0.0, sha
         logprobs=np.where(sample.mask[start:end], sample.logprobs[start:end], 0).astype(np.float32),
         advantages=spread,
         share=share,
+        number=number,
     )
 
 
@@ -93,7 +97,7 @@ def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings
     """Return a TensorDict of the rows in an order, with `settings`; padding is the shortest row, untrained.
 
     Fields are nested tensors: `input_ids`, `position_ids` [n], and over the answer, [n - start], `prompts`' counterpart
-    `responses`, `response_mask`, `loss_mask`, `rollout_log_probs`, `advantages`, `shares`.
+    `responses`, `response_mask`, `loss_mask`, `rollout_log_probs`, `advantages`, `shares`. `numbers` [rows] is plain.
     """
     import torch
     from verl.utils import tensordict_utils as tu
@@ -116,5 +120,6 @@ def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings
         "rollout_log_probs": to_nested([row.logprobs for row, _ in chosen], torch.float32),
         "advantages": to_nested([row.advantages for row, _ in chosen], torch.float32),
         "shares": to_nested([mask * row.share for (row, _), mask in zip(chosen, masks, strict=True)], torch.float32),
+        NUMBERS: torch.tensor([row.number if real else -1 for row, real in chosen]),
     }
     return tu.get_tensordict(tensor_dict=fields, non_tensor_dict=settings)

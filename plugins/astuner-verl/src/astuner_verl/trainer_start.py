@@ -25,11 +25,11 @@ def describe_workers(native: Mapping[str, Any], device: Device) -> str:
     return f"verl on {device}: {count_workers(native)} worker(s)"
 
 
-def make_host(kind: type[Host], native: dict[str, Any], loss: LossOptions) -> Any:
+def make_host(kind: type[Host], native: dict[str, Any], loss: LossOptions, *, records: bool = False) -> Any:
     """Return the handle of a new actor; `start` starts its trainer."""
     import ray
 
-    return ray.remote(kind).options(num_cpus=0).remote(native, loss)
+    return ray.remote(kind).options(num_cpus=0).remote(native, loss, records=records)
 
 
 def share_prefixes(host: Any, watch: Watch, warn: Callable[[str], object]) -> None:

@@ -19,6 +19,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker
 from astuner_verl.first_choices import choose_first
 from astuner_verl.loss import LossOptions, compute_weighed_loss
 from astuner_verl.shared_prefixes.engine import SharedPrefixEngine
+from astuner_verl.token_record import PassRecord, TokenRecord
 
 
 # verl finds the common base class of its colocated workers by the name "Worker", so none of our classes may have that name.
@@ -58,9 +59,15 @@ class PacedActor(ActorRolloutRefWorker):
             group["lr"] = rate
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def set_weighed_loss(self, options: LossOptions) -> None:
-        """Train with the loss whose factors come with the rows."""
-        self.actor.set_loss_fn(partial(compute_weighed_loss, options))
+    def set_weighed_loss(self, options: LossOptions, records: bool = False) -> None:
+        """Train with the loss whose factors come with the rows; `records` keeps the values of trained tokens."""
+        self._tokens = TokenRecord() if records else None
+        self.actor.set_loss_fn(partial(compute_weighed_loss, options, record=self._tokens))
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def take_token_records(self) -> list[PassRecord]:
+        """Return the values of the tokens that were trained since the last call."""
+        return [] if self._tokens is None else self._tokens.take()
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def choose_first(self, data: TensorDict) -> TensorDict | None:

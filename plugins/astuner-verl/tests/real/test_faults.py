@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from quickstart_project import START_S
+from run_viewer import open_viewer
 
 from astuner.processes.ports import accepts
 from astuner.services.ray import ray
@@ -19,11 +20,13 @@ from astuner.testing.waiting import until
 from .conftest import succeeded
 
 
-def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:
-    running = project.begin(*project.short("verl", 40))
-    until(lambda: project.rows, limit_s=START_S)
-    project.wait_for_process("WorkerDict").kill()
-    assert running.wait(120) == 1
+def test_a_worker_that_dies_ends_the_run_and_its_viewer_and_the_next_goes_on(project: Any) -> None:
+    running = project.begin(*project.short("verl", 40), "--with-logview", XDG_CACHE_HOME=str(project.home / "cache"))
+    with open_viewer(project, running) as viewer:
+        viewer.check_trained_tokens(project.run)
+        project.wait_for_process("WorkerDict").kill()
+        assert running.wait(120) == 1
+        viewer.check_gone()
     said = (project.home / "said").read_text()
     assert "a process of the trainer died" in said
     assert "continue with --resume" in said

@@ -47,6 +47,11 @@ class ConsoleLogger:
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
         """Show nothing: the run store keeps the episodes."""
 
+    def link_steps(self, url: str) -> None:
+        """Link each step of the table to its page; `{step}` in the URL is its number."""
+        if self._live is not None:
+            self._live.step_url = url
+
     def notice(self, text: str, level: str) -> None:
         """Show a notice between the steps."""
         # Multi-line text, such as a transcript, needs no prefix.
@@ -75,6 +80,7 @@ class _LiveTable:
         from rich.live import Live
 
         self._title = title
+        self.step_url: str | None = None
         self._rows: list[Row] = []
         self._progress: tuple[str, int, int] | None = None
         # Redrawn on changes, without a thread. Redirected stdout is left alone.
@@ -139,7 +145,7 @@ class _LiveTable:
     def _build_table(self, shown: Sequence[Row]) -> RenderableType:
         from rich.console import Group
 
-        table = build_step_table(self._title, self._rows, shown)
+        table = build_step_table(self._title, self._rows, shown, self.step_url)
         return Group(table, _make_bar(*self._progress)) if self._progress else table
 
 

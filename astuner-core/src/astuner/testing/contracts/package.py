@@ -20,7 +20,7 @@ from astuner.plugins.hooks import Hooks
 from astuner.plugins.import_check import try_imports
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.option_docs import describe_options
-from astuner.plugins.requirements import WORKS_WITHOUT
+from astuner.plugins.requirements import SHOWS_RUNS, WORKS_WITHOUT
 from astuner.protocols.optional import find_options_class
 from astuner.published import CORE, read_published
 from astuner.testing.contracts.base import Rules, self_contained
@@ -89,13 +89,21 @@ class PackageContract(Rules):
         """It has at least one entry point in a group of astuner's, and none in a group that does not exist."""
         groups = {group for group in GROUPS.values() if group}
         named = [entry for entry in self._dist().entry_points if entry.group.startswith("astuner.")]
-        mine = [entry for entry in named if entry.group != WORKS_WITHOUT]
+        mine = [entry for entry in named if entry.group not in (WORKS_WITHOUT, SHOWS_RUNS)]
         unknown = sorted({entry.group for entry in mine} - groups)
         if unknown:
             close = difflib.get_close_matches(unknown[0], sorted(groups), n=1)
             hint = f"did you mean '{close[0]}'?" if close else f"groups are {', '.join(sorted(groups))}"
             raise AssertionError(f"{self._blame}: the entry-point group '{unknown[0]}' does not exist; {hint}")
         assert mine, f"{self._blame}: offers nothing; add an entry point in one of the groups {', '.join(sorted(groups))}"
+
+    @self_contained
+    def test_what_shows_runs_is_a_command(self) -> None:
+        """What it names in the group `astuner.shows_runs` are commands of its own."""
+        points = self._dist().entry_points
+        commands = {entry.name for entry in points if entry.group == GROUPS["command"]}
+        wrong = sorted({entry.name for entry in points if entry.group == SHOWS_RUNS} - commands)
+        assert not wrong, f"{self._blame}: '{wrong[0]}' in {SHOWS_RUNS} is none of its commands, which are in {GROUPS['command']}"
 
     @self_contained
     def test_names_are_plain(self) -> None:

@@ -48,9 +48,15 @@ def _tune(directory: Path) -> int:
     with contextlib.chdir(directory):
         outcome = start_run(Path("tune.yaml"), "local", ())
         run = outcome.directory.resolve().relative_to(Path.cwd())
-    click.echo(
-        report(outcome.before_groups, outcome.after_groups, project=directory, run=directory / run, viewers=outcome.viewers)
+    text = report(
+        outcome.before_groups,
+        outcome.after_groups,
+        project=directory,
+        run=directory / run,
+        viewers=outcome.viewers,
+        run_viewers=outcome.run_viewers,
     )
+    click.echo(text)
     return outcome.exit_code
 
 

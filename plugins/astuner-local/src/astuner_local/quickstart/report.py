@@ -16,12 +16,24 @@ SHOWN_EPISODES = 2
 Row = tuple[str, str, str]
 
 
-def report(before: Sequence[Group], after: Sequence[Group], *, project: Path, run: Path, viewers: Sequence[str] = ()) -> str:
+def report(
+    before: Sequence[Group],
+    after: Sequence[Group],
+    *,
+    project: Path,
+    run: Path,
+    viewers: Sequence[str] = (),
+    run_viewers: Sequence[str] = (),
+) -> str:
     """Return the text; `before` and `after` are the groups of the two validations, and the paths are shown as given.
 
-    `viewers` are commands, typed in the project, that show what the loggers have written.
+    `viewers` are commands, typed in the project, that show what the loggers have written; `run_viewers` show a run, whose
+    directory is typed after them.
     """
-    return "\n".join([*_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run, viewers)])
+    shown = _relative_to(run, project)
+    browsers = [(f"{command} {shown}", "every step, group, episode and token, in a browser") for command in run_viewers]
+    browsers += [(command, "the curves of all runs, in a browser") for command in viewers]
+    return "\n".join([*_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run, browsers)])
 
 
 def _numbers(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
@@ -83,10 +95,10 @@ def _list_episodes(groups: Sequence[Group]) -> list[Episode]:
     return [episode for group in groups for episode in group.episodes]
 
 
-def _next_steps(project: Path, run: Path, viewers: Sequence[str]) -> str:
+def _next_steps(project: Path, run: Path, browsers: Sequence[tuple[str, str]]) -> str:
     template = resources.files(__package__).joinpath("next_steps.txt").read_text(encoding="utf-8")
-    lines = "".join(f"  {command:<77}# the curves of all runs, in a browser\n" for command in viewers)
-    return template.rstrip().format(project=project, run=run, exported=_relative_to(run, project), name=run.name, viewers=lines)
+    lines = "".join(f"  {command:<77}# {what}\n" for command, what in browsers)
+    return template.rstrip().format(project=project, run=run, exported=_relative_to(run, project), name=run.name, browsers=lines)
 
 
 def _relative_to(path: Path, directory: Path) -> Path:

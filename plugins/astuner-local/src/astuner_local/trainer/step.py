@@ -11,7 +11,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from astuner.training.losses import token_terms
+from astuner.training.losses import stack_token_values, token_terms
 from astuner.training.signal import TOKEN_SUMS
 from astuner_local.trainer.attention import Layout, attend_over, make_layout
 from astuner_local.trainer.logprobs import token_logprobs
@@ -89,12 +89,18 @@ def prepare(
 
 
 def accumulate(
-    forward: Forward, batch: MicroBatch, options: TrainerOptions, *, old: Tensor | None = None, reference: Tensor | None = None
+    forward: Forward,
+    batch: MicroBatch,
+    options: TrainerOptions,
+    *,
+    old: Tensor | None = None,
+    reference: Tensor | None = None,
+    record: list[Tensor] | None = None,
 ) -> Mapping[str, float]:
     """Add the gradient of a pass to the parameters; return sums over its tokens, by the names of `TOKEN_SUMS`, and `abs_max`.
 
     `old` [R] are the log-probabilities at the step's start; None when these are the current ones. `reference` [R] are those of
-    the reference, for the divergence in the loss.
+    the reference, for the divergence in the loss. `record` gets what is recorded of the tokens: [6, r] of each piece of R.
     """
     attend = attend_over(batch.plan, forward.scale)
     hidden = forward.hidden(batch.ids, batch.positions, attend, recompute=batch.recompute)  # [N, d]
@@ -104,7 +110,7 @@ def accumulate(
     # The loss is a sum over tokens, so the logits are differentiated and freed in pieces: never all of [R, vocab].
     for start in range(0, len(wanted), rows_per_pass):
         part = slice(start, start + rows_per_pass)
-        gradient, measured, drift = _differentiate(forward, wanted[part].detach(), batch, part, options, old, reference)
+        gradient, measured, drift = _differentiate(forward, wanted[part].detach(), batch, part, options, old, reference, record)
         gradients.append(gradient)
         sums.append(measured)
         largest.append(drift)
@@ -121,6 +127,7 @@ def _differentiate(
     options: TrainerOptions,
     old: Tensor | None,
     reference: Tensor | None,
+    record: list[Tensor] | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradient at the hidden states [r, d] of some trained tokens, sums over these, and the largest drift.
 
@@ -130,6 +137,7 @@ def _differentiate(
     logits = forward.logits(leaf)  # [r, vocab]
     logp, entropy = token_logprobs(logits, batch.targets[part], options)  # [r], [r]
     now = logp.detach()
+    of_reference = None if reference is None else reference[part]
     terms = token_terms(
         logp,
         old=now if old is None else old[part],
@@ -137,8 +145,10 @@ def _differentiate(
         advantages=batch.advantages[part],
         shares=batch.shares[part],
         options=options,
-        reference=None if reference is None else reference[part],
+        reference=of_reference,
     )
+    if record is not None:
+        record.append(stack_token_values(logp, terms, entropy, of_reference))
     torch.dot(terms.loss, batch.shares[part]).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
     assert leaf.grad is not None
 

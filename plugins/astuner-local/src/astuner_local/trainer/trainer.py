@@ -22,6 +22,7 @@ from astuner.training.losses import divergence
 from astuner.training.minibatches import compute_token_shares, cut_mini_batches
 from astuner.training.schedule import compute_learning_rate
 from astuner.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, select_live_rows
+from astuner.training.token_values import TokenValues
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.trainer.fit import measure_fit
@@ -32,6 +33,7 @@ from astuner_local.trainer.rounded_adamw import RoundedAdamW
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.state import load_state, save_state
 from astuner_local.trainer.step import MicroBatch, accumulate, logprobs, prepare
+from astuner_local.trainer.token_record import TokenRecord
 
 
 class Trainer:
@@ -66,16 +68,18 @@ class Trainer:
         wanted = options.use_kl_loss or reference is not None or hasattr(model, "disable_adapter")
         self._reference = Reference(model, self._forward, reference, dtype) if wanted else None
         self._reward_kl: float | None = None
+        self._token_values: TokenValues | None = None
         self._optimizer = _make_optimizer(self.parameters.values(), options)
 
     @torch.enable_grad()
-    def update(self, rows: Sequence[TrainRow], step: int) -> dict[str, float]:
+    def update(self, rows: Sequence[TrainRow], step: int, *, record: bool = False) -> dict[str, float]:
         """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
 
         Returns metrics under flat names: `loss/…`, `mismatch/…`, `clip/…`, `kl/mean`, `entropy/mean`, `grad/norm`, `tokens/…` and
         the fate of the rows as `signal/…`; means are over the trained tokens. A step with nothing to train has counts only.
+        `record` keeps the values of every trained token for `take_token_values`.
         """
-        options = self.options
+        options, tokens = self.options, TokenRecord() if record else None
         parts = cut_mini_batches(rows, options.mini_batch_num)
         live = [select_live_rows(part, every_row=self._kl_in_loss) for part in parts]
         plans = [self._prepare(part, own) for part, own in zip(parts, live, strict=True)]
@@ -91,10 +95,16 @@ class Trainer:
         )
         sums: defaultdict[str, float] = defaultdict(float)
         largest, norms = 0.0, []
+        numbers = {id(row): number for number, row in enumerate(rows)}
         for number, plan in enumerate(plans):
             for place, batch in enumerate(plan):
                 before = None if old is None else old[number][place]
-                found = accumulate(self._forward, batch, options, old=before, reference=self._reference_logprobs(batch))
+                stacks = None if tokens is None else tokens.stacks
+                reference = self._reference_logprobs(batch)
+                found = accumulate(self._forward, batch, options, old=before, reference=reference, record=stacks)
+                if tokens is not None:
+                    own = [live[number][place] for place in batch.rows]
+                    tokens.add_rows([numbers[id(row)] for row in own], [row.sample.trained for row in own])
                 for name in TOKEN_SUMS:
                     sums[name] += found[name]
                 largest = max(largest, found["abs_max"])
@@ -102,11 +112,18 @@ class Trainer:
             if plan:
                 norms.append(self._apply(lr))
         self.step = step
+        in_loss = options.kl_loss_coef if self._kl_in_loss else 0.0
+        self._token_values = None if tokens is None else tokens.read(len(rows), ref_kl=in_loss)
         return {
             **compute_signal_metrics(rows, list(chain.from_iterable(live)), norms),
             **self._means(sums, largest, norms, len(parts)),
             "lr": lr,
         }
+
+    def take_token_values(self) -> TokenValues | None:
+        """Return the values of the rows of the last update that was asked to record them, once; None if nothing was trained."""
+        taken, self._token_values = self._token_values, None
+        return taken
 
     def reference_kl(self, samples: Sequence[Sample]) -> list[NDArray[np.float64]]:
         """Return, per sample, the estimator `options.kl_reward_type` of log π - log ρ at each of its trained tokens.

@@ -25,7 +25,7 @@ class EngineLost(AstunerError):
     """The engine did not answer, or answered wrongly."""
 
 
-def make_engine(model: Any, run: RunInfo) -> Engine:
+def make_engine(model: Any, run: RunInfo, versions: Versions) -> Engine:
     """Return an engine over one of Trinity's model wrappers.
 
     Only its actor knows adapters: its server would answer with the bare model.
@@ -34,20 +34,20 @@ def make_engine(model: Any, run: RunInfo) -> Engine:
     # Trinity sets vLLM's first model runner, which draws the tokens of seeded requests one request after the other.
     most, seeded = rollout.max_model_len, rollout.seed is not None
     if model.enable_lora:
-        return ActorEngine(model.model, max_model_len=most, seeded=seeded)
-    return ServerEngine(model.api_address, model.model_name, Versions(model.model), max_model_len=most, seeded=seeded)
+        return ActorEngine(model.model, versions, max_model_len=most, seeded=seeded)
+    return ServerEngine(model.api_address, model.model_name, versions, max_model_len=most, seeded=seeded)
 
 
 class Versions:
-    """Asks an engine's actor for the version of its weights."""
+    """Asks an engine's actor for the version of its weights: the run's step after which they were trained."""
 
-    def __init__(self, actor: Any) -> None:
-        """Take the actor's handle."""
-        self._actor = actor
+    def __init__(self, actor: Any, steps_before: int = 0) -> None:
+        """Take the actor's handle, and the run's step before its stage."""
+        self._actor, self._before = actor, steps_before
 
     async def now(self) -> int:
         """Return the version."""
-        return int(await self._actor.get_model_version.remote())
+        return self._before + int(await self._actor.get_model_version.remote())
 
 
 class _Busy:
@@ -165,10 +165,10 @@ class ServerEngine(_TrinityEngine):
 class ActorEngine(_TrinityEngine):
     """Asks the engine's Ray actor, which supports adapters; answers come whole and cannot be cancelled."""
 
-    def __init__(self, actor: Any, *, max_model_len: int, seeded: bool = False) -> None:
-        """Take the actor's handle, and whether to send seeds."""
+    def __init__(self, actor: Any, versions: Versions, *, max_model_len: int, seeded: bool = False) -> None:
+        """Take the actor's handle, the source of its weights' version, and whether to send seeds."""
         super().__init__(max_model_len=max_model_len, seeded=seeded)
-        self._actor, self._versions = actor, Versions(actor)
+        self._actor, self._versions = actor, versions
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Yield the whole answer at once."""

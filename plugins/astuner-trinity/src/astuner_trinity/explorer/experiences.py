@@ -11,15 +11,18 @@ from astuner.protocols import Estimator
 from astuner.protocols.optional import SaysWhatItCompares, find_offer
 from astuner.schema import Episode, Group
 from astuner_trinity.explorer.whole_step import ComparedGroup
-from astuner_trinity.rows import AGENT, COMPARED, EPISODE, EXPLORED, GROUP, VERSION
+from astuner_trinity.rows import AGENT, COMPARED, EPISODE, EXPLORED, GROUP, SAMPLE, VERSION
 
 BLANK_TOKENS = 2
 """Enough for a variance, which some of Trinity's algorithms compute."""
 
 
-def build_experiences(group: Group, estimator: Estimator, *, by_agent: bool, plan: str = "") -> list[Experience]:
+def build_experiences(
+    group: Group, estimator: Estimator, *, by_agent: bool, plan: str = "", steps_before: int = 0
+) -> list[Experience]:
     """Return the group's rows with trained tokens; a blank one if there are none, since Trinity requires one.
 
+    The trainer counts steps and weights within its stage, before which the run has had `steps_before`.
     For an estimator that may compare all episodes of a step, they carry what `compare_step` needs; it reads the file `plan`.
     """
     episodes = {episode.id: episode for episode in group.episodes}
@@ -29,8 +32,8 @@ def build_experiences(group: Group, estimator: Estimator, *, by_agent: bool, pla
     for row in rows:
         episode = episodes[row.sample.episode_id]
         number = numbers[episode.id] = numbers.get(episode.id, -1) + 1
-        found.append(_build_experience(row, episode, group, number))
-    found = found or [build_blank(EID(task=group.task.task_id), group=group.key, step=group.step)]
+        found.append(_build_experience(row, episode, group, number, steps_before))
+    found = found or [build_blank(EID(task=group.task.task_id), group=group.key, step=group.step - steps_before)]
     says = find_offer(estimator, SaysWhatItCompares)
     if plan and (says is None or not says.group_relative):
         compared = ComparedGroup.of(group, plan, by_agent=by_agent)
@@ -39,7 +42,7 @@ def build_experiences(group: Group, estimator: Estimator, *, by_agent: bool, pla
     return found
 
 
-def _build_experience(row: WeightedSample, episode: Episode, group: Group, number: int) -> Experience:
+def _build_experience(row: WeightedSample, episode: Episode, group: Group, number: int, steps_before: int) -> Experience:
     """Return one row, up to its last trained token; its prompt ends before the first one."""
     sample = row.sample
     trained = np.flatnonzero(sample.mask)
@@ -63,8 +66,9 @@ def _build_experience(row: WeightedSample, episode: Episode, group: Group, numbe
             EPISODE: episode.id,
             AGENT: sample.agent,
             GROUP: group.key,
-            VERSION: _oldest_version(episode, sample.calls),
-            EXPLORED: group.step,
+            VERSION: _oldest_version(episode, sample.calls) - steps_before,
+            EXPLORED: group.step - steps_before,
+            SAMPLE: number,
         },
         metrics={"reward": float(reward or 0.0)},
     )
@@ -80,7 +84,7 @@ def build_blank(eid: EID, *, group: str, step: int) -> Experience:
         logprobs=torch.zeros(BLANK_TOKENS),
         advantages=torch.zeros(BLANK_TOKENS),
         reward=0.0,
-        info={EPISODE: "", AGENT: "", GROUP: group, VERSION: step - 1, EXPLORED: step},
+        info={EPISODE: "", AGENT: "", GROUP: group, VERSION: step - 1, EXPLORED: step, SAMPLE: 0},
         metrics={"reward": 0.0},
     )
 

@@ -35,11 +35,11 @@ _players: dict[str, Player] = {}
 _opening = asyncio.Lock()
 
 
-async def get_player(plan: str, model: Any, auxiliary: list[Any]) -> Player:
+async def get_player(plan: str, model: Any, auxiliary: list[Any], steps_before: int) -> Player:
     """Return this process's player; the first task opens it."""
     async with _opening:
         if plan not in _players:
-            _players[plan] = await Player.open(plan, model, auxiliary)
+            _players[plan] = await Player.open(plan, model, auxiliary, steps_before)
         return _players[plan]
 
 
@@ -53,12 +53,14 @@ class Player:
     estimator: Estimator
     spool: Spool
     versions: Versions
+    steps_before: int
+    """The run's step before the stage that its process belongs to."""
     _stack: AsyncExitStack
     _playing: set[asyncio.Task[Any]] = field(factory=set, init=False)
     _watch: asyncio.Task[None] | None = field(default=None, init=False)
 
     @classmethod
-    async def open(cls, plan_file: str, model: Any, auxiliary: list[Any]) -> Player:
+    async def open(cls, plan_file: str, model: Any, auxiliary: list[Any], steps_before: int) -> Player:
         """Plan the run again, and open gateway and runner over one of Trinity's engines."""
         from astuner.plugins.hooks import Hooks
         from astuner.rendering import load_renderer
@@ -70,12 +72,12 @@ class Player:
         earlier = StoredEpisodes(info.directory / "episodes", replay_after=again.facts["replay_after"])
         spool = Spool(layout.played / f"{socket.gethostname()}-{os.getpid()}.jsonl", earlier)
         hooks = Hooks(plan.catalog, on_listener_error=spool.say, options=info.config.plugins.options)
-        stack = AsyncExitStack()
+        stack, versions = AsyncExitStack(), Versions(model.model, steps_before)
         # In a thread: a judge may have to learn first, and the loop is the explorer's.
         parts = await asyncio.to_thread(plan.recipe.build, info, hooks)
         runner = await stack.enter_async_context(
             open_rollouts(
-                engine=make_engine(model, info),
+                engine=make_engine(model, info, versions),
                 renderer=load_renderer(again.facts["model"], **info.config.model.rendering),
                 parts=parts,
                 run_info=info,
@@ -90,7 +92,8 @@ class Player:
             runner=runner,
             estimator=plan.recipe.make_estimator(info, hooks),
             spool=spool,
-            versions=Versions(model.model),
+            versions=versions,
+            steps_before=steps_before,
             stack=stack,
         )
         player._watch = asyncio.create_task(player._cancel_when_stopped())
@@ -121,7 +124,9 @@ class Player:
             self._playing.discard(playing)
             playing.cancel()
         by_agent = self.run_info.config.trainer_common.algorithm.norm_adv_by_agent
-        rows = build_experiences(group, self.estimator, by_agent=by_agent, plan=str(self.layout.plan))
+        rows = build_experiences(
+            group, self.estimator, by_agent=by_agent, plan=str(self.layout.plan), steps_before=self.steps_before
+        )
         # Not earlier: a group without rows counts as missing, which the driver reports.
         self.spool.add_group(group, began)
         return rows

@@ -16,6 +16,7 @@ from astuner.schema import Split, Task
 from astuner_trinity.explorer.workflow import GroupWorkflow
 from astuner_trinity.layout import Layout
 from astuner_trinity.schedule import Schedule
+from astuner_trinity.stages import STEPS_BEFORE
 
 
 class Taskset(BufferReader):
@@ -37,6 +38,7 @@ class Taskset(BufferReader):
         self._schedule = evolve(schedule, catching_up=catching_up)
         self._last_weights = schedule.last_weights(again.facts["synchronizer"])
         self._repeats = {"train": info.config.rollout.num_repeat, "validation": info.config.trainer_common.val_pass_n}
+        self._before = int(config.workflow_args.get(STEPS_BEFORE, 0))
         self._step = int(config.index)
         """The last explorer step whose tasks were read."""
 
@@ -77,7 +79,12 @@ class Taskset(BufferReader):
     def _build_tasks(
         self, tasks: Sequence[Task], step: int | None, split: Split, *, final: int | None = None
     ) -> list[TrinityTask]:
-        """Return Trinity tasks; those of the last validation wait for the weights `final`."""
+        """Return Trinity tasks, with the step of the run; those of the last validation wait for the weights `final`.
+
+        Steps are counted within the stage, except in the tasks.
+        """
+        of_run = {"step": step, "final": final}
+        of_run = {name: None if value is None else self._before + value for name, value in of_run.items()}
         return [
             TrinityTask(
                 workflow=GroupWorkflow,
@@ -85,7 +92,7 @@ class Taskset(BufferReader):
                 rollout_args=self._config.rollout_args,
                 workflow_args={**self._config.workflow_args, "plan": str(self._layout.plan)},
                 is_eval=split == "validation",
-                raw_task={"task": dump_plain(task), "step": step, "split": split, "final": final},
+                raw_task={"task": dump_plain(task), "split": split, **of_run},
             )
             for task in tasks
         ]

@@ -10,6 +10,7 @@ from trinity.common.workflows.workflow import Workflow
 
 from astuner.schema import Task
 from astuner_trinity.explorer.player import get_player
+from astuner_trinity.stages import STEPS_BEFORE
 
 
 class GroupWorkflow(Workflow):
@@ -36,12 +37,12 @@ class GroupWorkflow(Workflow):
 
     async def run_async(self) -> list[Experience]:
         """Play and judge the group, and return its rows: at least one, as Trinity requires."""
-        raw = self.task.raw_task
-        player = await get_player(self.task.workflow_args["plan"], self.model, self.auxiliary_model_wrappers or [])
+        raw, before = self.task.raw_task, int(self.task.workflow_args.get(STEPS_BEFORE, 0))
+        player = await get_player(self.task.workflow_args["plan"], self.model, self.auxiliary_model_wrappers or [], before)
         step = raw["step"]
         if step is None:
             # An evaluation's batch is named after the step of the checkpoint: `20/validation`.
-            step = int(str(self.task.batch_id).partition("/")[0])
+            step = before + int(str(self.task.batch_id).partition("/")[0])
         if raw["final"] is not None:
             await player.wait_for_weights(raw["final"])
         found: list[Experience] = await player.play(Task(**raw["task"]), step, raw["split"], self.repeat_times)

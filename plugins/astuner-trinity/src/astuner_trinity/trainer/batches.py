@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -19,14 +21,34 @@ from trinity.common.experience import EID, CustomField, Experience
 from astuner.training.minibatches import Aggregation, compute_token_shares
 from astuner.training.schedule import compute_learning_rate
 from astuner_trinity.layout import Layout
-from astuner_trinity.rows import AGENT, EPISODE, GROUP, IDLE, MEASURED, RATE, ROWS, SHARE, STALE, STAMP, VERSION
+from astuner_trinity.rows import (
+    AGENT,
+    EPISODE,
+    GROUP,
+    IDLE,
+    MEASURED,
+    RATE,
+    ROW,
+    ROWS,
+    SAMPLE,
+    SHARE,
+    STALE,
+    STAMP,
+    STEP,
+    VERSION,
+)
+from astuner_trinity.token_parts import RowOwner, write_owners
 
 FIELDS = (
     CustomField(SHARE, SHARE, torch.float32),
     CustomField(STALE, STALE, torch.float32),
     CustomField(RATE, RATE, torch.float64),
     CustomField(IDLE, IDLE, torch.float32),
+    CustomField(ROW, ROW, torch.int64),
+    CustomField(STEP, STEP, torch.int64),
 )
+NO_ROW = -1
+"""The number of a row that is not recorded: it pads a worker's part, or keeps a step going that trains nothing."""
 LOOK_S = 0.2
 
 
@@ -40,6 +62,7 @@ class StepBatches(SampleStrategy):
         self._size = int(buffer_config.train_batch_size)
         self._options = options
         self._stop = Layout.of_plan(options["plan"]).stop if options.get("plan") else None
+        self._token_parts = Path(options["token_parts"]) if options.get("token_parts") else None
 
     async def sample(self, step: int, **_: Any) -> tuple[list[Experience], dict[str, float], list[Any]]:
         """Return the rows of a step, metrics, and a few sample rows; raises `StopAsyncIteration` at the end."""
@@ -53,6 +76,8 @@ class StepBatches(SampleStrategy):
         if all(GROUP in row.info for row in rows):
             rows, own = prepare_rows(rows, step, workers=self._count_workers(), options=self._options)
             metrics |= own
+            if self._token_parts is not None:
+                record_owners(self._token_parts, step, rows)
         return rows, metrics, representative_sample(rows)
 
     @classmethod
@@ -142,8 +167,9 @@ def prepare_rows(
     shortest = min(kept, key=lambda place: len(rows[place].tokens))
     chosen += [(_make_padding(rows[shortest]), 0.0) for _ in range(-len(chosen) % workers)]
     found = []
-    for row, share in chosen:
+    for number, (row, share) in enumerate(chosen):
         row.info |= {SHARE: share, STALE: float(row.info[VERSION] < step - 1), RATE: rate, IDLE: float(idle)}
+        row.info |= {ROW: NO_ROW if idle or number >= len(kept) else number, STEP: step}
         row.custom_fields = list(FIELDS)
         found.append(row)
     lags = [max(0, step - 1 - row.info[VERSION]) for row, count in zip(rows, tokens, strict=True) if count]
@@ -158,6 +184,19 @@ def prepare_rows(
         f"{MEASURED}lag_max": float(max(lags, default=0)),
     }
     return found, metrics
+
+
+def record_owners(directory: Path, step: int, rows: Sequence[Experience]) -> None:
+    """Write whose tokens the rows of a step train, for the record alone: no step fails if that fails."""
+    owners = [
+        RowOwner(episode=row.info[EPISODE], sample=row.info.get(SAMPLE, 0), tokens=int(row.action_mask.sum()))
+        for row in rows
+        if row.info[ROW] != NO_ROW
+    ]
+    try:
+        write_owners(directory, step, owners)
+    except OSError as error:
+        print(f"trained tokens are not recorded: {error}", file=sys.stderr)
 
 
 def check_one_step(rows: Sequence[Experience]) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 from trinity.algorithm.entropy_loss_fn.entropy_loss_fn import EntropyLossFn
 from trinity.algorithm.policy_loss_fn.policy_loss_fn import PolicyLossFn
 
-from astuner.training.losses import KlType, token_terms
+from astuner.training.losses import KlType, TokenTerms, token_terms
 from astuner_trinity.rows import MEASURED
+from astuner_trinity.trainer.kept_values import KeptValues
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +36,17 @@ class LossOptions:
     """Workers that share a sequence: they count as one when gradients are averaged."""
 
 
+@frozen(eq=False)
+class WeighedPass:
+    """The loss of a pass."""
+
+    loss: Tensor
+    sums: Mapping[str, Tensor]
+    """Over the tokens that train."""
+    terms: TokenTerms
+    """[rows, longest answer] what it is made of; where no token is trained, without meaning."""
+
+
 def compute_weighed_loss(
     options: LossOptions,
     logp: Tensor,
@@ -43,8 +58,8 @@ def compute_weighed_loss(
     stale: Tensor,
     reference: Tensor | None = None,
     workers: int = 1,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the loss of a pass, and sums over its tokens.
+) -> WeighedPass:
+    """Return the loss of a pass.
 
     Tensors are [rows, longest answer], `share` and `stale` [rows]. Each token's loss (`astuner.training.losses`) times its row's
     factor, which core computed from the whole step: the sum over passes is the loss, so neither passes nor padding change it.
@@ -69,30 +84,61 @@ def compute_weighed_loss(
         reference=torch.where(mask, reference, now) if reference is not None and options.kl_loss_coef > 0 else None,
         trainer=now,
     )
-    total = (terms.loss * factors).sum() * workers
     live = mask & (factors > 0)
     measured = {"tokens": live, "drift": terms.drift, **terms.measured}
-    return total, {
+    sums = {
         **{name: (value * live).sum() for name, value in measured.items()},
         "abs_max": (terms.drift.abs() * live).max(),
         # Relative to the same values as the update: exactly 1 for rows sampled by the step's own weights.
         "update_ratio": ((terms.ratio - 1).abs() * live).max(),
     }
+    return WeighedPass((terms.loss * factors).sum() * workers, sums, terms)
 
 
 class WeighedLoss(PolicyLossFn):
     """Without a reference. Trinity passes the tensors that `__call__` names."""
 
-    def __init__(self, backend: str = "verl", **options: Any) -> None:
-        """Take the fields of `LossOptions`."""
+    kept: KeptValues | None = None
+    """For the record of the update under way; None if none is made."""
+
+    def __init__(self, backend: str = "verl", token_parts: str | None = None, **options: Any) -> None:
+        """Take the directory of what is recorded of trained tokens, None for no record, and the fields of `LossOptions`."""
         super().__init__(backend=backend)
         self.options = LossOptions(**options)
+        self.token_parts = None if token_parts is None else Path(token_parts)
 
     def __call__(  # type: ignore[no-untyped-def]  # its metaclass reads the names
-        self, logprob, old_logprob, action_mask, advantages, share, stale, **kwargs
+        self, logprob, old_logprob, action_mask, advantages, share, stale, row, **kwargs
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the loss of a pass, and its sums as metrics."""
-        return _of_worker(self.options, logprob, old_logprob, action_mask, advantages, share, stale, None)
+        return self._compute(logprob, old_logprob, action_mask, advantages, share, stale, row, None)
+
+    def _compute(
+        self,
+        logp: Tensor,
+        sampler: Tensor,
+        mask: Tensor,
+        advantages: Tensor,
+        share: Tensor,
+        stale: Tensor,
+        row: Tensor,
+        reference: Tensor | None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        workers = _count_workers(self.options.sequence_parallel)
+        found = compute_weighed_loss(
+            self.options,
+            logp,
+            sampler=sampler,
+            mask=mask,
+            advantages=advantages,
+            share=share,
+            stale=stale,
+            reference=reference,
+            workers=workers,
+        )
+        if self.kept is not None:
+            self.kept.add(row, mask.bool(), logp, found.terms, reference)
+        return found.loss, _sum_over_workers(found.sums, workers)
 
     @classmethod
     def default_args(cls) -> dict[str, Any]:
@@ -100,8 +146,21 @@ class WeighedLoss(PolicyLossFn):
         return {"clip_ratio_low": 0.2, "clip_ratio_high": 0.2}
 
 
+class WeighedLossWithReference(WeighedLoss):
+    """With the divergence from a reference."""
+
+    def __call__(  # type: ignore[no-untyped-def,override]  # its metaclass reads the names
+        self, logprob, old_logprob, action_mask, advantages, share, stale, row, ref_logprob, **kwargs
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return the loss of a pass, and its sums as metrics."""
+        return self._compute(logprob, old_logprob, action_mask, advantages, share, stale, row, ref_logprob)
+
+
 class EntropyMeasure(EntropyLossFn):
     """Measures the entropy of the trained tokens, and adds nothing to the loss."""
+
+    kept: KeptValues | None = None
+    """As in the policy's loss, which Trinity calls first in each pass."""
 
     def __init__(self, sequence_parallel: int = 1) -> None:
         """Take the number of workers that share a sequence."""
@@ -109,6 +168,8 @@ class EntropyMeasure(EntropyLossFn):
 
     def __call__(self, entropy: Tensor, action_mask: Tensor, *, share: Tensor, **_: Any) -> tuple[float, dict[str, Any]]:
         """Return 0, and the sum over the tokens that train, in nats."""
+        if self.kept is not None:
+            self.kept.add_entropies(entropy)
         live = action_mask.bool() & (share > 0).unsqueeze(1)
         return 0.0, _sum_over_workers({"entropy": (entropy.detach() * live).sum()}, _count_workers(self._sequence_parallel))
 
@@ -118,39 +179,30 @@ class EntropyMeasure(EntropyLossFn):
         return {}
 
 
-class WeighedLossWithReference(WeighedLoss):
-    """With the divergence from a reference."""
+@contextmanager
+def record_tokens(loss: Any, *, step: int, worker: int) -> Iterator[None]:
+    """Write what the passes of an update compute of each token, if Trinity's `loss` is made of ours and the run records them.
 
-    def __call__(  # type: ignore[no-untyped-def,override]  # its metaclass reads the names
-        self, logprob, old_logprob, action_mask, advantages, share, stale, ref_logprob, **kwargs
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Return the loss of a pass, and its sums as metrics."""
-        return _of_worker(self.options, logprob, old_logprob, action_mask, advantages, share, stale, ref_logprob)
-
-
-def _of_worker(
-    options: LossOptions,
-    logp: Tensor,
-    sampler: Tensor,
-    mask: Tensor,
-    advantages: Tensor,
-    share: Tensor,
-    stale: Tensor,
-    reference: Tensor | None,
-) -> tuple[Tensor, dict[str, Any]]:
-    workers = _count_workers(options.sequence_parallel)
-    loss, sums = compute_weighed_loss(
-        options,
-        logp,
-        sampler=sampler,
-        mask=mask,
-        advantages=advantages,
-        share=share,
-        stale=stale,
-        reference=reference,
-        workers=workers,
-    )
-    return loss, _sum_over_workers(sums, workers)
+    Started without us, by `trinity run`, a run has no directory for that.
+    """
+    # A critic's loss has neither.
+    policy: Any = getattr(loss, "policy_loss_fn", None)
+    entropy: Any = getattr(loss, "entropy_loss_fn", None)
+    directory = policy.token_parts if isinstance(policy, WeighedLoss) else None
+    # Unlike Path.is_dir, it raises nothing, whatever becomes of a file system.
+    if directory is None or not os.path.isdir(directory):
+        yield
+        return
+    kept = policy.kept = KeptValues()
+    if isinstance(entropy, EntropyMeasure):
+        entropy.kept = kept
+    try:
+        yield
+    finally:
+        policy.kept = None
+        if isinstance(entropy, EntropyMeasure):
+            entropy.kept = None
+    kept.write(directory, step, worker)
 
 
 def _count_workers(sequence_parallel: int) -> int:

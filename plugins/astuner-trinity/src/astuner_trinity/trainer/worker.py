@@ -1,20 +1,22 @@
 """Imported by each of verl's workers (`model.external_lib`).
 
-Each of our steps is one optimizer step, with its own rate, and padding counts in the size of its passes.
+Each of our steps is one optimizer step, with its own rate, its tokens are recorded, and padding counts in the size of its
+passes.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine import utils as passes
 from verl.workers.engine_workers import TrainingWorker
 
-from astuner_trinity.rows import IDLE, RATE, SHARE
+from astuner_trinity.rows import IDLE, RATE, SHARE, STEP
+from astuner_trinity.trainer.loss import record_tokens
 from astuner_trinity.trainer.padding import provide_padding, wrap_splitter
 
 
@@ -31,15 +33,17 @@ def wrap_training(train_mini_batch: Callable[[Any, Any], Any]) -> Callable[[Any,
         tu.assign_non_tensor(data, mini_batch_size=len(data) * self.engine.get_data_parallel_size())
         for group in self.engine.optimizer.param_groups:
             group["lr"] = float(data[RATE][0])
-        with _skip_update(self.engine) if bool(data[IDLE][0] > 0) else _keep_batch():
+        # Workers that share sequences compute the same: one of them records it.
+        records = self.engine.is_mp_src_rank_with_outputs()
+        with (
+            _skip_update(self.engine) if bool(data[IDLE][0] > 0) else nullcontext(),
+            record_tokens(self.loss_fn, step=int(data[STEP][0]), worker=self.engine.get_data_parallel_rank())
+            if records
+            else nullcontext(),
+        ):
             return train_mini_batch(self, data)
 
     return train
-
-
-@contextmanager
-def _keep_batch() -> Iterator[None]:
-    yield
 
 
 @contextmanager

@@ -1,0 +1,56 @@
+"""The values of the tokens that a worker trained, until the driver takes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from astuner.training.losses import TokenTerms, stack_token_values
+from astuner.training.token_values import TokenValues
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+NUMBERS = "numbers"
+"""In the data of a pass: which of the step's rows it has; -1 for padding."""
+
+
+@frozen(kw_only=True, eq=False)
+class PassRecord:
+    """Rows of a step and the values of their trained tokens: numpy only, since it goes from process to process."""
+
+    numbers: NDArray[np.int64]
+    """[rows]"""
+    lengths: NDArray[np.int64]
+    """[rows] trained tokens"""
+    stack: NDArray[np.float32]
+    """[6, tokens], as `astuner.training.losses.stack_token_values` returns it"""
+
+    def to_values(self, ref_kl: float) -> tuple[list[int], TokenValues]:
+        """Return the numbers of the rows, and their values."""
+        return self.numbers.tolist(), TokenValues.from_stack(self.stack, self.lengths, ref_kl=ref_kl)
+
+
+@define(eq=False)
+class TokenRecord:
+    """Collects what the passes of a worker compute."""
+
+    _passes: list[PassRecord] = field(factory=list, init=False)
+
+    def add(
+        self, data: Any, mask: Tensor, logp: Tensor, terms: TokenTerms, entropy: Tensor | None, reference: Tensor | None
+    ) -> None:
+        """Add a pass: its data, and [rows, longest answer] the trained tokens and what the loss computed of each."""
+        stack = stack_token_values(logp, terms, entropy, reference)[:, mask]
+        numbers = data[NUMBERS].cpu().numpy()
+        lengths = mask.sum(1).cpu().numpy()
+        real = numbers >= 0  # padding has no trained token
+        self._passes.append(PassRecord(numbers=numbers[real], lengths=lengths[real], stack=stack.cpu().numpy()))
+
+    def take(self) -> list[PassRecord]:
+        """Return the passes since the last call."""
+        taken, self._passes = self._passes, []
+        return taken
