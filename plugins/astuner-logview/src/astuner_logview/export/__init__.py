@@ -1,0 +1,1 @@
+"""A group or an episode as one file: a page that opens from disk, or Markdown."""

@@ -1,0 +1,169 @@
+"""The page that writes a configuration, and shows what each backbone makes of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from astuner.plugins.catalog import Catalog
+from astuner.private_files import open_private
+from astuner_logview.errors import BadRequest
+from astuner_logview.library import Library
+from astuner_logview.pages.configuration_sections import EXAMPLES, list_sections
+from astuner_logview.parameters import Parameters
+
+TIMEOUT_S = 60.0
+LONGEST = 200_000
+MOST_BACKBONES = 8
+
+_one_at_a_time = threading.Lock()
+"""Each question starts a process of its own."""
+
+
+def show_schema(library: Library, parameters: Parameters) -> dict[str, Any]:
+    """Return the JSON Schema of the YAML, and what a form shows of it."""
+    schema = json.loads(read_schema_text())
+    return {
+        "schema": schema,
+        "backbones": list_backbones(),
+        "defaults": collect_defaults(schema, schema),
+        "sections": list_sections(schema),
+        "examples": EXAMPLES,
+    }
+
+
+def explain(library: Library, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what each backbone makes of a YAML. Nothing is started; whether the files that it names exist is not asked."""
+    text, names = body.get("yaml"), body.get("backbones") or []
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise BadRequest(f"yaml: must be a text of at most {LONGEST} characters", "shorten it")
+    known = list_backbones()
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > MOST_BACKBONES:
+        raise BadRequest("backbones: must be a list of names", f"there are {', '.join(known)}")
+    if unknown := [name for name in names if name not in known]:
+        raise BadRequest(f"backbones: there is no backbone '{unknown[0][:40]}'", f"there are {', '.join(known)}")
+    found = {}
+    with _one_at_a_time, tempfile.TemporaryDirectory(prefix="astuner-logview-") as directory:
+        conf = Path(directory) / "tune.yaml"
+        with open_private(conf, "w") as file:
+            file.write(text)
+        for name in names or [None]:
+            found[name] = _explain_one(conf, name)
+    general = [one for document in found.values() for one in document["problems"] if one["general"]]
+    return {
+        "problems": [_strip(one) for one in {json.dumps(one): one for one in general}.values()],
+        "by_backbone": {
+            name: {
+                "keys": document["keys"],
+                "native": document["native"],
+                "notices": document["notices"],
+                "problems": [_strip(one) for one in document["problems"] if not one["general"]],
+            }
+            for name, document in found.items()
+            if name is not None
+        },
+        "yaml": text,
+    }
+
+
+def list_backbones() -> list[str]:
+    """Return the names of the backbones that are installed."""
+    catalog = Catalog.discover((), kinds=("backbone",))
+    return sorted({candidate.name for candidate in catalog.candidates("backbone")})
+
+
+@lru_cache(maxsize=1)
+def read_schema_text() -> str:
+    """Return what `astuner config schema` prints; the plugins of this environment do not change while the viewer runs."""
+    return _run(["config", "schema"]).stdout
+
+
+def collect_defaults(schema: Mapping[str, Any], node: Any) -> dict[str, Any]:
+    """Return the defaults of a schema as a tree."""
+    found: dict[str, Any] = {}
+    node = follow(schema, node)
+    for name, child in (node.get("properties") or {}).items():
+        child = follow(schema, child)
+        if child.get("properties"):
+            if inner := collect_defaults(schema, child):
+                found[name] = inner
+        elif "default" in child:
+            found[name] = child["default"]
+    return found
+
+
+def follow(schema: Mapping[str, Any], node: Any) -> Mapping[str, Any]:
+    """Return what a node of a schema refers to."""
+    seen = 0
+    while isinstance(node, Mapping) and isinstance(reference := node.get("$ref"), str) and seen < 20:
+        place: Any = schema
+        for part in reference.removeprefix("#/").split("/"):
+            place = place.get(part, {}) if isinstance(place, Mapping) else {}
+        node = {**place, **{key: value for key, value in node.items() if key != "$ref"}}
+        seen += 1
+    return node if isinstance(node, Mapping) else {}
+
+
+def _explain_one(conf: Path, backbone: str | None) -> dict[str, Any]:
+    done = _run(["config", "explain", "--conf", str(conf), "--json", *(["--backbone", backbone] if backbone else [])])
+    try:
+        document = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        message = done.stderr.strip().splitlines()[-1:] or ["it ended without an answer"]
+        problem = {"place": "", "line": None, "message": message[0], "remedy": "", "general": True}
+        return {"keys": [], "native": [], "notices": [], "problems": [problem]}
+    problems = [_describe_problem(one, conf) for one in document["problems"] if not _names_missing_file(one, conf)]
+    refused = {one["key"]: one.get("reason") for one in document["keys"] if one["status"] == "refused"}
+    return {
+        "keys": [_describe_key(one, document["native"] or ()) for one in document["keys"]],
+        "native": document["native"] or [],
+        "notices": document["notices"],
+        "problems": [{**one, "general": one["place"].removeprefix("astuner.") not in refused} for one in problems],
+    }
+
+
+def _names_missing_file(problem: Mapping[str, Any], conf: Path) -> bool:
+    """Whether a problem is that a relative path leads to nothing: the YAML lies in a directory of its own."""
+    message = problem["message"]
+    return f"{conf.parent}/" in message and message.startswith(("there is no file", "there is no directory"))
+
+
+def _describe_key(one: Mapping[str, Any], native: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    values = {value["key"]: value["value"] for value in native}
+    return {
+        "key": one["key"],
+        "value": one["value"],
+        "origin": "default" if one["source"] == "default" else str(one["place"]).rpartition("/")[2],
+        "native": [{"key": key, "value": values.get(key)} for key in one.get("native") or ()],
+        "honoured": one["status"] in ("core", "backbone", "engine", "aligned"),
+        "note": one.get("reason") or "",
+    }
+
+
+def _describe_problem(one: Mapping[str, Any], conf: Path) -> dict[str, Any]:
+    suggestion = one.get("suggestion")
+    return {
+        "place": one.get("key") or "",
+        "line": one.get("line"),
+        "message": str(one["message"]).replace(f"{conf.parent}/", ""),
+        "remedy": f"did you mean '{suggestion}'?" if suggestion else "",
+    }
+
+
+def _strip(problem: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in problem.items() if key != "general"}
+
+
+def _run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "astuner", *arguments]
+    with tempfile.TemporaryDirectory(prefix="astuner-logview-") as empty:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=empty
+        )

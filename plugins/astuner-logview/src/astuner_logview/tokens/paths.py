@@ -1,0 +1,53 @@
+"""The paths of a token tree, from a root to a leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from astuner.schema import Episode
+from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls, stream_length
+from astuner.transcript.trained_tokens import mark_trained_tokens
+from astuner_logview.errors import Missing
+
+
+def list_paths(episode: Episode) -> list[dict[str, Any]]:
+    """Return the `Path`s of an episode that have tokens, in the order of their leaves."""
+    calls = index_calls(episode.calls)
+    trained = mark_trained_tokens(episode)
+    paths: list[dict[str, Any]] = []
+    for leaf in find_leaves(calls):
+        parts = find_stretches(calls, leaf)
+        if not stream_length(calls[leaf]):
+            continue
+        paths.append(
+            {
+                "leaf": leaf,
+                "agent": calls[leaf].agent,
+                "calls": [part.call.index for part in parts if part.fed or part.sampled],
+                "tokens": stream_length(calls[leaf]),
+                "trained": sum(int(trained[part.call.index][: part.sampled].sum()) for part in parts),
+                "main": False,
+            }
+        )
+    longest: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        best = longest.get(path["agent"])
+        if best is None or path["tokens"] > best["tokens"]:
+            longest[path["agent"]] = path
+    for path in longest.values():
+        path["main"] = True
+    return paths
+
+
+def find_path(episode: Episode, leaf: int | None) -> Sequence[Stretch]:
+    """Return the stretches of a path; without a leaf, of the longest. Raises `Missing`."""
+    calls = index_calls(episode.calls)
+    if leaf is None:
+        sizes = {call: stream_length(calls[call]) for call in find_leaves(calls)}
+        leaf = max(sizes, key=lambda call: sizes[call], default=None)
+        if leaf is None or not sizes[leaf]:
+            raise Missing("the episode has no tokens", "no call of a model was recorded")
+    if leaf not in calls or not stream_length(calls[leaf]):
+        raise Missing("the episode has no such path of tokens", "its page lists the paths")
+    return find_stretches(calls, leaf)

@@ -1,0 +1,39 @@
+"""What a page asks the server for when it opens."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import BrowserContext, Page
+from viewer import Viewer
+from viewer_pages import find_run, list_pages, open_page, settle
+
+
+@pytest.mark.parametrize("name", ["group", "episode", "tokens", "task"])
+def test_no_answer_is_asked_for_twice(page: Page, window: BrowserContext, viewer: Viewer, name: str) -> None:
+    run = find_run(window, viewer, "marbles")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    open_page(page, viewer, list_pages(run, step=2, task="prices")[name])
+
+    answers = [url for url in asked if urlsplit(url).path.startswith("/api/runs")]
+    assert answers
+    assert sorted(answers) == sorted(set(answers))
+
+
+def test_the_first_tokens_are_asked_for_before_the_modules_of_their_page(
+    page: Page, window: BrowserContext, viewer: Viewer
+) -> None:
+    run = find_run(window, viewer, "marbles")
+    open_page(page, viewer, "/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+
+    # As a link on the page does, without loading the document again.
+    page.evaluate("(address) => { location.hash = address; }", f"#{list_pages(run, step=2, task='prices')['tokens']}")
+    settle(page)
+
+    modules = min(at for at, path in enumerate(asked) if path.endswith(".js"))
+    assert max(asked.index(f"/api/runs/{run}/{answer}") for answer in ("stream", "tokens")) < modules
