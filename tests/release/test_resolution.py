@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,15 @@ def targets(requirements: str) -> Iterator[tuple[str, str]]:
             yield from ((python, system) for python in (pythons if system == LINUX else pythons[1:2]))
 
 
-CASES = [(text, *target) for text in dict.fromkeys([*published_sets(), *documented_sets()]) for target in targets(text)]
+Case = tuple[str, str, str]
+"""What is typed, the version of Python, and the system."""
+Resolution = subprocess.CompletedProcess[str]
+NAMES = ("requirements", "python", "system")
+AT_ONCE = 8
+
+CASES: list[Case] = [
+    (text, *target) for text in dict.fromkeys([*published_sets(), *documented_sets()]) for target in targets(text)
+]
 
 
 def resolve(requirements: str, published: Path, python: str, system: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -90,12 +99,26 @@ def targets_every_system(requirements: str) -> bool:
     return {system for _, system in targets(requirements)} == {LINUX, MACOS}
 
 
-@pytest.mark.parametrize(("requirements", "python", "system"), CASES, ids=map(" ".join, CASES))
-def test_what_users_type_resolves(index: Path, requirements: str, python: str, system: str) -> None:
-    done = resolve(requirements, index, python, system, "--offline")
-    if done.returncode:
-        # Something that is only needed here was not asked for yet.
-        done = resolve(requirements, index, python, system)
+@pytest.fixture(scope="session")
+def resolutions(request: pytest.FixtureRequest, index: Path) -> Iterator[Mapping[Case, Future[Resolution]]]:
+    """The resolutions of the selected cases, several at a time: most of each is waiting for the package index."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    chosen = [item.callspec.id for item in items if item.originalname == test_what_users_type_resolves.__name__]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {case: pool.submit(resolve_case, index, case) for case in CASES if " ".join(case) in chosen}
+
+
+def resolve_case(index: Path, case: Case) -> Resolution:
+    done = resolve(case[0], index, *case[1:], "--offline")
+    # Something that is only needed here was not asked for yet.
+    return resolve(case[0], index, *case[1:]) if done.returncode else done
+
+
+@pytest.mark.parametrize(NAMES, CASES, ids=map(" ".join, CASES))
+def test_what_users_type_resolves(
+    resolutions: Mapping[Case, Future[Resolution]], requirements: str, python: str, system: str
+) -> None:
+    done = resolutions[requirements, python, system].result()
     assert done.returncode == 0, done.stderr
     found = {line.partition("==")[0] for line in done.stdout.splitlines()}
     assert {Requirement(word).name for word in requirements.split()} <= found

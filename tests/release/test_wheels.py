@@ -26,6 +26,9 @@ def commands(document: Path) -> list[str]:
     return INSTALLING.findall(document.read_text(encoding="utf-8"))
 
 
+PAGES = (".js", ".css", ".html", ".svg", ".txt")
+"""What the pages of the viewer are made of."""
+
 HEAVY = ("astuner-verl",)
 """What these commands would install takes gigabytes; `tox -e verl` installs it, without vLLM."""
 
@@ -103,6 +106,17 @@ class Installed:
         (site,) = self.home.glob("lib/python*/site-packages")
         records = site.glob("astuner_*.dist-info/RECORD")
         return {path.parent.name.split("-")[0].replace("_", "-"): set(path.read_text().splitlines()) for path in records}
+
+
+def test_the_viewer_is_small_and_holds_its_pages_with_their_licences(published: Path):
+    wheel, source = wheel_of(published, "astuner-logview"), SOURCES["astuner-logview"] / "src"
+    assert wheel.stat().st_size < 400_000
+    pages = {path.relative_to(source).as_posix() for path in source.rglob("static/**/*") if path.suffix in PAGES}
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert len(pages) > 50
+    assert pages <= names
+    assert "astuner_logview/server/closed.html" in names
 
 
 def test_every_package_has_a_source_distribution_and_a_wheel(published: Path):
