@@ -52,8 +52,9 @@ def test_the_first_command_says_how_to_see_its_curves(clone: Path, first_command
 
 def test_the_run_of_the_first_command_can_be_looked_at(clone: Path, first_command_said: str, activated_bash: Bash):
     home = clone / "my-agent"
+    after = first_command_said.partition("\n  cd my-agent\n")[2]
     look = "astuner episodes calculator --step 20 --lowest 1"
-    assert f"\n  cd my-agent\n  {look} " in first_command_said
+    assert f"\n  {look} " in f"\n{after}"
     shown = activated_bash(look, home)
     assert shown.startswith("episode train/20/")
     assert "\n  reward " in shown
@@ -61,6 +62,17 @@ def test_the_run_of_the_first_command_can_be_looked_at(clone: Path, first_comman
     assert "equal in 64" in activated_bash("astuner compare calculator launcher_record/calculator", home)
     script = "import astuner; run = astuner.Run('launcher_record/calculator'); print(len(run.read_rows()), run.state.status)"
     assert activated_bash(f'python -c "{script}"', home).endswith(" finished\n")
+
+
+def test_the_run_of_the_first_command_is_shown_in_the_browser(clone: Path, first_command_said: str, activated_bash: Bash):
+    after = first_command_said.partition("\n  cd my-agent\n")[2]
+    (look,) = re.findall(r"^  (astuner logview .*?)  +#", after, re.MULTILINE)
+    serve = f"{look} --no-open > said.txt & until grep -q http://127.0.0.1 said.txt; do kill -0 $!; sleep 0.2; done; kill $!"
+    activated_bash(serve, clone / "my-agent")
+    shown = activated_bash("astuner episodes calculator --step 20 --lowest 1", clone / "my-agent")
+    episode = shown.split()[1]
+    activated_bash(f"astuner logview export calculator --episode {episode} --out worst.html", clone / "my-agent")
+    assert episode in (clone / "my-agent/worst.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("tutorial", [tutorial.name for tutorial in TUTORIALS if tutorial not in OWN_TASKS])

@@ -1,7 +1,7 @@
 // @ts-check
 /** Goes on to the group of a step that is most worth reading. */
 import { html, useEffect } from "../html.js";
-import { Answer, Empty } from "../parts/notices.js";
+import { Answer, Empty, Loading } from "../parts/notices.js";
 import { navigate, to } from "../route.js";
 import { api, useAnswer } from "../source.js";
 
@@ -16,5 +16,8 @@ export default function Worst({ run, parts }) {
   useEffect(() => {
     if (row?.worst) navigate(to.group(run, row.split, row.step, row.worst.task), { replace: true });
   }, [row]);
-  return html`<h1 class="sr-only">Worst group of step ${step}</h1><${Answer} answer=${answer}>${() => !row?.worst && html`<${Empty} title=${`Step ${parts[0]} has no groups`}><a href=${to.run(run)}>Go to the run</a><//>`}<//>`;
+  return html`<h1 class="sr-only">Worst group of step ${step}</h1>
+    <${Answer} answer=${answer}>
+      ${() => row?.worst ? html`<${Loading} />` : html`<${Empty} title=${`Step ${parts[0]} has no groups`}><a href=${to.run(run)}>Go to the run</a><//>`}
+    <//>`;
 }
