@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Literal
 
 import pytest
 from browser_tools import BrowserTools
-from checked_page import Watch, open_context
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from checked_page import Watch, make_context, watched
+from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect
 from viewer import Viewer
 from viewer_pages import find_run, list_pages, open_page, settle
 
@@ -44,37 +45,59 @@ def address_of(window: BrowserContext, viewer: Viewer, kind: str) -> str:
     return list_pages(marbles, step=2, task="prices", other=pebbles)[kind]
 
 
+@pytest.fixture(scope="module")
+def phone(browser: Browser, cookie: StorageState) -> Iterator[BrowserContext]:
+    """A window as wide as a small phone's."""
+    context = make_context(browser, storage_state=cookie, viewport={"width": 360, "height": 720})
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def other_window(browser: Browser, cookie: StorageState) -> Iterator[BrowserContext]:
+    """A window of which a page stays open for several tests."""
+    context = make_context(browser, storage_state=cookie)
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def opened(request: pytest.FixtureRequest, other_window: BrowserContext, viewer: Viewer) -> Iterator[Page]:
+    """A page of each kind, for tests that only look at it."""
+    with watched(other_window, Watch()):
+        yield open_page(other_window.new_page(), viewer, address_of(other_window, viewer, request.param))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_is_no_wider_than_a_phone(browser: Browser, viewer: Viewer, cookie: Any, watch: Watch, kind: str) -> None:
-    with open_context(browser, watch, storage_state=cookie, viewport={"width": 360, "height": 720}) as window:
-        page = open_page(window.new_page(), viewer, address_of(window, viewer, kind))
+def test_a_page_is_no_wider_than_a_phone(phone: BrowserContext, viewer: Viewer, watch: Watch, kind: str) -> None:
+    with watched(phone, watch):
+        found = open_page(phone.new_page(), viewer, address_of(phone, viewer, kind)).evaluate(OVERFLOWING)
 
-        found = page.evaluate(OVERFLOWING)
+    assert found["width"] <= 360, "\n".join(found["beyond"])
 
-        assert found["width"] <= 360, "\n".join(found["beyond"])
+
+def test_a_page_has_one_heading_that_names_it_and_a_title(opened: Page) -> None:
+    levels = opened.locator("h1, h2, h3, h4, h5, h6").evaluate_all("(found) => found.map((one) => Number(one.tagName[1]))")
+
+    assert levels.count(1) == 1
+    assert [(a, b) for a, b in pairwise(levels) if b > a + 1] == []
+    assert opened.title() not in ("", "astuner")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_page_breaks_no_rule_of_accessibility(
-    browser: Browser, viewer: Viewer, cookie: Any, watch: Watch, tools: BrowserTools, kind: str, scheme: str
-) -> None:
-    with open_context(browser, watch, storage_state=cookie, color_scheme=scheme) as window:
-        page = open_page(window.new_page(), viewer, address_of(window, viewer, kind))
+def test_a_page_breaks_no_rule_of_accessibility(opened: Page, tools: BrowserTools, scheme: Literal["light", "dark"]) -> None:
+    opened.emulate_media(color_scheme=scheme)
 
-        found = check_with_axe(page, tools)
+    found = check_with_axe(opened, tools)
 
-        assert not found, "\n".join(found)
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_has_the_focus_is_seen(page: Page, window: BrowserContext, viewer: Viewer, kind: str) -> None:
-    open_page(page, viewer, address_of(window, viewer, kind))
-
+def test_what_has_the_focus_is_seen(opened: Page) -> None:
     seen = []
     for _ in range(25):
-        page.keyboard.press("Tab")
-        seen.append(page.evaluate(FOCUS))
+        opened.keyboard.press("Tab")
+        seen.append(opened.evaluate(FOCUS))
 
     focused = [one for one in seen if one is not None]
     assert len(focused) > 5
@@ -91,17 +114,6 @@ def test_a_page_is_the_same_after_a_reload(page: Page, window: BrowserContext, v
 
     assert page.url == address
     assert page.evaluate(TEXT) == text
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_page_has_one_heading_that_names_it_and_a_title(page: Page, window: BrowserContext, viewer: Viewer, kind: str) -> None:
-    open_page(page, viewer, address_of(window, viewer, kind))
-
-    levels = page.locator("h1, h2, h3, h4, h5, h6").evaluate_all("(found) => found.map((one) => Number(one.tagName[1]))")
-
-    assert levels.count(1) == 1
-    assert [(a, b) for a, b in pairwise(levels) if b > a + 1] == []
-    assert page.title() not in ("", "astuner")
 
 
 def test_the_back_button_goes_through_the_pages(page: Page, window: BrowserContext, viewer: Viewer) -> None:

@@ -2,12 +2,13 @@
 /** Runs next to each other: what is set differently, their curves over each other, and their tasks in pairs. */
 import { html, useMemo, useState } from "../html.js";
 import { CompareTasks } from "../compare/tasks.js";
-import { ago, duration, fixed, plain, safe, short } from "../format.js";
+import { duration, fixed, plain, safe, short } from "../format.js";
 import { StatusBadge } from "../parts/badge.js";
 import { Chart, smooth } from "../parts/chart.js";
 import { FilterBox } from "../parts/filter.js";
 import { Answer, Empty, Problems } from "../parts/notices.js";
 import { Table } from "../parts/table.js";
+import { Ago } from "../parts/time.js";
 import { query, route, setQuery, to } from "../route.js";
 import { api, useAnswer } from "../source.js";
 
@@ -46,7 +47,7 @@ function Summary({ runs }) {
     { key: "steps", title: "Steps", numeric: true, cell: (run) => run.steps },
     { key: "tokens", title: "Tokens", numeric: true, cell: (run) => short(run.tokens) },
     { key: "time", title: "Time", numeric: true, cell: (run) => duration(run.time_s) },
-    { key: "updated", title: "Updated", numeric: true, cell: (run) => html`<span class="muted nowrap">${ago(run.updated)}</span>` },
+    { key: "updated", title: "Updated", numeric: true, cell: (run) => html`<${Ago} at=${run.updated} class="nowrap muted" />` },
     { key: "drop", title: "Leave out", hideTitle: true, cell: (run) => runs.length > 2 && html`<button type="button" class="quiet icon" aria-label=${`Leave out ${safe(run.name)}`} title="Leave out" onClick=${() => drop(run.id)}>×</button>` },
   ]);
   return html`<${Table} caption="Compared runs" columns=${columns} rows=${runs} rowKey=${(/** @type {RunRow} */ run) => run.id} />`;

@@ -1,7 +1,7 @@
 // @ts-check
 /** All runs: how each does, searched, sorted, chosen for a comparison. */
 import { html, useEffect, useState } from "../html.js";
-import { ago, bytes, count, duration, fixed, moment, plural, safe, short } from "../format.js";
+import { bytes, count, duration, fixed, plural, safe, short } from "../format.js";
 import { useKeys } from "../keys.js";
 import { useLive } from "../live.js";
 import { StatusBadge } from "../parts/badge.js";
@@ -9,6 +9,7 @@ import { Curve } from "../parts/curve.js";
 import { FilterBox } from "../parts/filter.js";
 import { Answer, Empty, Problems } from "../parts/notices.js";
 import { firstOrder, sortRows, Table } from "../parts/table.js";
+import { Ago } from "../parts/time.js";
 import { navigate, query, setQuery, to } from "../route.js";
 import { api, useAnswer } from "../source.js";
 
@@ -89,7 +90,7 @@ function columns(chosen, toggle) {
     { key: "episodes", title: "Episodes", numeric: true, by: (run) => run.episodes, cell: (run) => html`<span title=${run.indexed !== null && run.indexed < 1 ? `${Math.round(run.indexed * 100)} % of ${bytes(run.bytes)} indexed` : bytes(run.bytes)}>
       ${run.episodes === null ? html`<span class="faint">${run.indexed !== null && run.indexed < 1 ? `indexing ${Math.round(run.indexed * 100)} %` : "–"}</span>` : short(run.episodes)}${run.failed ? html`<span class="bad small"> ${short(run.failed)} failed</span>` : ""}</span>` },
     { key: "time", title: "Time", numeric: true, by: (run) => run.time_s, cell: (run) => html`<span class="nowrap">${duration(run.time_s)}</span>` },
-    { key: "updated", title: "Updated", numeric: true, by: (run) => run.updated, cell: (run) => html`<time class="nowrap muted" datetime=${run.updated} title=${moment(run.updated)}>${ago(run.updated)}</time>` },
+    { key: "updated", title: "Updated", numeric: true, by: (run) => run.updated, cell: (run) => html`<${Ago} at=${run.updated} class="nowrap muted" />` },
   ];
 }
 

@@ -1,9 +1,10 @@
 // @ts-check
 /** A run's name, its status, and its most important numbers. */
 import { html } from "../html.js";
-import { ago, count, duration, fixed, moment, safe, short, signed } from "../format.js";
+import { count, duration, fixed, safe, short, signed } from "../format.js";
 import { connection } from "../live.js";
 import { isLive, StatusBadge } from "../parts/badge.js";
+import { Ago } from "../parts/time.js";
 import { to } from "../route.js";
 
 /** @typedef {import("../types.js").Run} Run */
@@ -16,8 +17,8 @@ export function RunHeader({ run }) {
       <div class="row"><h1>${safe(run.name)}</h1><${StatusBadge} status=${run.status} detail=${run.detail} />
         ${live && connection.value === "on" && html`<span class="muted small">updates as it runs</span>`}</div>
       <p class="about">
-        ${safe(run.backbone ?? "unknown backbone")}${run.model && html` · ${safe(run.model)}`} · started <time datetime=${run.started} title=${moment(run.started)}>${ago(run.started)}</time>${" · "}
-        <span>updated <time datetime=${run.updated} title=${moment(run.updated)}>${ago(run.updated)}</time></span>
+        ${safe(run.backbone ?? "unknown backbone")}${run.model && html` · ${safe(run.model)}`} · started <${Ago} at=${run.started} />${" · "}
+        <span>updated <${Ago} at=${run.updated} /></span>
         ${run.replay_of && html` · judged again from ${safe(run.replay_of)}`}
       </p>
       ${run.detail && html`<p class=${`about ${run.status.startsWith("failed") ? "bad" : ""}`}>${safe(run.detail)}</p>`}
