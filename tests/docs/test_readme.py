@@ -70,7 +70,7 @@ def test_the_run_of_the_first_command_is_shown_in_the_browser(clone: Path, first
     serve = f"{look} --no-open > said.txt & until grep -q http://127.0.0.1 said.txt; do kill -0 $!; sleep 0.2; done; kill $!"
     activated_bash(serve, clone / "my-agent")
     shown = activated_bash("astuner episodes calculator --step 20 --lowest 1", clone / "my-agent")
-    episode = shown.split()[1]
+    episode = shown.split()[1].rstrip(":")
     activated_bash(f"astuner logview export calculator --episode {episode} --out worst.html", clone / "my-agent")
     assert episode in (clone / "my-agent/worst.html").read_text(encoding="utf-8")
 
