@@ -43,7 +43,7 @@ export function YamlEditor({ text, onText, unread, explained, error, examples, w
       <textarea ref=${box} aria-label="YAML of the configuration" aria-describedby="yaml-state" spellcheck=${false} autocapitalize="off" wrap="off" value=${text} placeholder="Set keys in the form, or paste a configuration here."
         onInput=${() => onText(box.current?.value ?? "")} onScroll=${() => { if (rule.current) rule.current.scrollTop = box.current?.scrollTop ?? 0; }}></textarea>
     </div>
-    <div class="yaml-state" id="yaml-state" role="status">
+    <div class="yaml-state" id="yaml-state" role="status" aria-busy=${waiting}>
       ${error ? html`<${ErrorBox} error=${error} />`
         : unread ? html`<p class="warn">The form cannot change this text: ${unread.message} (line <button type="button" class="as-link" onClick=${() => goTo(unread.line + 1)}>${unread.line + 1}</button>). It is checked below all the same.</p>`
         : problems.length ? html`<p class="bad">${plural(problems.length, "problem")}</p>`

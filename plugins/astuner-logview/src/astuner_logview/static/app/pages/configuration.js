@@ -40,7 +40,7 @@ export default function ConfigurationPage() {
 function Editor({ data }) {
   const [explained, setExplained] = useState(/** @type {Explanation|null} */ (null));
   const [error, setError] = useState(/** @type {ApiError|null} */ (null));
-  const [waiting, setWaiting] = useState(false);
+  const [waiting, setWaiting] = useState(true);
   const sections = useMemo(() => readSections(data), [data]);
   const read = useMemo(() => readText(text.value), [text.value]);
   const yaml = text.value;
