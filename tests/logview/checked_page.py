@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import define, field
 from browser_tools import BrowserTools
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, StorageState, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, StorageState, expect
 from viewer import Viewer
 
 ARGUMENTS = [
@@ -47,12 +47,9 @@ class Watch:
         self.allowed.append(re.compile(pattern))
 
     def follow(self, context: BrowserContext) -> None:
-        context.on("request", self._follow_request)
+        context.add_init_script(LISTEN)
+        context.on("request", lambda request: LOCAL.match(request.url) or self._add(f"a request left: {request.url[:200]}"))
         context.on("page", self._follow_page)
-
-    def leave(self, context: BrowserContext) -> None:
-        context.remove_listener("request", self._follow_request)
-        context.remove_listener("page", self._follow_page)
 
     def check(self, context: BrowserContext) -> None:
         for page in context.pages:
@@ -61,10 +58,6 @@ class Watch:
             if page.evaluate("'attacked' in window"):
                 self._add("a text of the run was executed")
         assert not self.faults, "\n".join(self.faults)
-
-    def _follow_request(self, request: Request) -> None:
-        if not LOCAL.match(request.url):
-            self._add(f"a request left: {request.url[:200]}")
 
     def _follow_page(self, page: Page) -> None:
         page.on("console", self._read_console)
@@ -93,34 +86,15 @@ def open_address(browser: Browser, viewer: Viewer) -> StorageState:
     return state
 
 
-def make_context(browser: Browser, **options: Any) -> BrowserContext:
-    """A browser window with cookies, a store and a cache of its own."""
+@contextmanager
+def open_context(browser: Browser, watch: Watch, **options: Any) -> Iterator[BrowserContext]:
+    """Open a browser window with cookies of its own; what its pages did is checked at the end."""
     plain = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce", "locale": "en-GB"}
     context = browser.new_context(**{**plain, **options})
     context.set_default_timeout(WAIT_MS)
-    context.add_init_script(LISTEN)
-    return context
-
-
-@contextmanager
-def open_context(browser: Browser, watch: Watch, **options: Any) -> Iterator[BrowserContext]:
-    """Open a browser window of its own; what its pages did is checked at the end."""
-    context = make_context(browser, **options)
-    try:
-        with watched(context, watch):
-            yield context
-    finally:
-        context.close()
-
-
-@contextmanager
-def watched(context: BrowserContext, watch: Watch) -> Iterator[None]:
-    """Check at the end what the pages did that were opened meanwhile, and close them."""
     watch.follow(context)
     try:
-        yield
+        yield context
         watch.check(context)
     finally:
-        watch.leave(context)
-        for page in context.pages:
-            page.close()
+        context.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from broken_runs import write_foreign_directory, write_half_deleted_runs, write_torn_run
 from browser_tools import BrowserTools, install_browser_tools
-from checked_page import Watch, launch, make_context, open_address, watched
+from checked_page import Watch, launch, open_address, open_context
 from hostile_run import write_hostile_run
 from long_run import write_long_run
 from made_up_run import write_made_up_run, write_replay
@@ -69,19 +69,11 @@ def watch() -> Watch:
     return Watch()
 
 
-@pytest.fixture(scope="session")
-def shared_window(browser: Browser, cookie: StorageState) -> Iterator[BrowserContext]:
-    """The window of all tests, which need not load the modules of the pages again and again."""
-    context = make_context(browser, storage_state=cookie)
-    yield context
-    context.close()
-
-
 @pytest.fixture
-def window(shared_window: BrowserContext, watch: Watch) -> Iterator[BrowserContext]:
-    """A browser window that may open every page of the viewer; without a page."""
-    with watched(shared_window, watch):
-        yield shared_window
+def window(browser: Browser, cookie: StorageState, watch: Watch) -> Iterator[BrowserContext]:
+    """A browser window that may open every page of the viewer."""
+    with open_context(browser, watch, storage_state=cookie) as context:
+        yield context
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 from browser_tools import BrowserTools
-from checked_page import Watch, make_context, watched
+from checked_page import Watch, open_context
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect
 from viewer import Viewer
 from viewer_pages import find_run, list_pages, open_page, settle
@@ -45,35 +45,21 @@ def address_of(window: BrowserContext, viewer: Viewer, kind: str) -> str:
     return list_pages(marbles, step=2, task="prices", other=pebbles)[kind]
 
 
-@pytest.fixture(scope="module")
-def phone(browser: Browser, cookie: StorageState) -> Iterator[BrowserContext]:
-    """A window as wide as a small phone's."""
-    context = make_context(browser, storage_state=cookie, viewport={"width": 360, "height": 720})
-    yield context
-    context.close()
-
-
-@pytest.fixture(scope="module")
-def other_window(browser: Browser, cookie: StorageState) -> Iterator[BrowserContext]:
-    """A window of which a page stays open for several tests."""
-    context = make_context(browser, storage_state=cookie)
-    yield context
-    context.close()
-
-
 @pytest.fixture(scope="module", params=KINDS)
-def opened(request: pytest.FixtureRequest, other_window: BrowserContext, viewer: Viewer) -> Iterator[Page]:
+def opened(request: pytest.FixtureRequest, browser: Browser, viewer: Viewer, cookie: StorageState) -> Iterator[Page]:
     """A page of each kind, for tests that only look at it."""
-    with watched(other_window, Watch()):
-        yield open_page(other_window.new_page(), viewer, address_of(other_window, viewer, request.param))
+    with open_context(browser, Watch(), storage_state=cookie) as window:
+        yield open_page(window.new_page(), viewer, address_of(window, viewer, request.param))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_is_no_wider_than_a_phone(phone: BrowserContext, viewer: Viewer, watch: Watch, kind: str) -> None:
-    with watched(phone, watch):
-        found = open_page(phone.new_page(), viewer, address_of(phone, viewer, kind)).evaluate(OVERFLOWING)
+def test_a_page_is_no_wider_than_a_phone(browser: Browser, viewer: Viewer, cookie: StorageState, watch: Watch, kind: str) -> None:
+    with open_context(browser, watch, storage_state=cookie, viewport={"width": 360, "height": 720}) as window:
+        page = open_page(window.new_page(), viewer, address_of(window, viewer, kind))
 
-    assert found["width"] <= 360, "\n".join(found["beyond"])
+        found = page.evaluate(OVERFLOWING)
+
+        assert found["width"] <= 360, "\n".join(found["beyond"])
 
 
 def test_a_page_has_one_heading_that_names_it_and_a_title(opened: Page) -> None:
