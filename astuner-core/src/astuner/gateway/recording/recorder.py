@@ -181,6 +181,9 @@ class EpisodeRecorder:
         self._check_steps(request, caller)
         for name in request.ignored:
             self.notice(f"{caller.agent}: '{name}' has no effect; engines do not support it.")
+        if request.hosted_tools:
+            names = ", ".join(request.hosted_tools)
+            self.notice(f"{caller.agent}: tools that OpenAI's servers would run are not offered to the model: {names}.")
         if request.previous is not None:
             request = request.with_earlier(self._conversations.collect_until(request.previous, self._calls))
         return self._remove_tools(request)
@@ -285,12 +288,11 @@ class EpisodeRecorder:
             tree.add_prompt(index, own)
             self._conversations.begin(index, plan.messages, own)
             self._lengths.begin(index, own)
-            callable_tools = request.tools if request.calls_tools else ()
             if request.prompts:
                 parser: ReplyParser = PlainParser()
             else:
-                parser = renderer.parser(placement.text, tools=callable_tools, parallel=request.parallel_tool_calls)
-            finished = self._make_finisher(tree, own, caller, request.tools)
+                parser = renderer.parser(placement.text, tools=request.callable_tools, parallel=request.parallel_tool_calls)
+            finished = self._make_finisher(tree, own, caller, (*request.tools, *request.found_tools))
             lives.append(LiveCall(plan, turn.events.put_nowait, finished, self._engine, renderer, parser))
         return lives
 
