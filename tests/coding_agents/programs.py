@@ -1,4 +1,4 @@
-"""Coding agents from npm, with pinned versions, each in a folder of its own.
+"""Coding agents from npm, with pinned versions, each in its own folder.
 
 `python programs.py FOLDER` installs all of them; what is there already is kept.
 """

@@ -25,6 +25,7 @@ from astuner.rendering.errors import ApiError
 from astuner.testing.tokenizer import tiny_tokenizer
 
 ASK = {"role": "user", "content": "x"}
+GRAMMAR = {"type": "grammar", "syntax": "lark"}
 SAMPLES = st.sampled_from(
     ["a", "word ", "\n", " ", "\u2003", '"', "\\", "\x01", "é", "e\u0301", "中文", "🙂", "<|im_end|>", "[INST]"]
 )
@@ -94,7 +95,22 @@ def test_no_outline_counts_more_tokens_than_the_prompt_has(
 
 
 def as_responses(messages: list[Any]) -> Mapping[str, Any]:
-    items = [{"role": said["role"], "content": said["content"]} for said in messages if said["role"] != "tool"]
+    items: list[Any] = []
+    for said in messages:
+        if said["role"] != "tool":
+            items.append({"role": said["role"], "content": said["content"]})
+            continue
+        text = said["content"]
+        tool = {"type": "custom", "name": "f", "description": text, "format": {**GRAMMAR, "definition": text}}
+        items += [
+            {"type": "custom_tool_call", "call_id": "1", "name": "f", "input": text},
+            {"type": "custom_tool_call_output", "call_id": "1", "output": [{"type": "input_text", "text": text}] * 2},
+            {"type": "tool_search_call", "call_id": "2", "arguments": {"query": text}},
+            {"type": "tool_search_output", "call_id": "2", "tools": [{"type": "namespace", "name": "n", "tools": [tool] * 2}]},
+            {"type": "shell_call", "call_id": "3", "action": {"commands": [text] * 2}},
+            {"type": "shell_call_output", "call_id": "3", "output": [{"stdout": text, "stderr": text}] * 2},
+            {"type": "additional_tools", "tools": [tool]},
+        ]
     first = messages[0]["content"]
     return {"input": items or "x", "instructions": first if isinstance(first, str) else "x"}
 

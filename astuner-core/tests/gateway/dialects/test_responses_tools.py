@@ -197,6 +197,12 @@ def test_a_custom_tool_is_a_function_of_one_text_whose_grammar_is_described() ->
     assert GRAMMAR["definition"] in tool["function"]["description"]
 
 
+def test_the_first_tool_of_a_namespace_describes_it() -> None:
+    first, second = (tool["function"].get("description", "") for tool in box([CRM]).functions)
+    assert "crm__: Customers." in first
+    assert "Customers." not in second
+
+
 def test_tools_of_namespaces_have_unique_names() -> None:
     tools = box([{**ADD, "name": "crm__find"}, CRM, {"type": "custom", "name": "shell"}, {"type": "shell"}])
     names = [tool["function"]["name"] for tool in tools.functions]
@@ -207,7 +213,7 @@ def test_tools_of_namespaces_have_unique_names() -> None:
 
 @pytest.mark.asyncio
 async def test_tools_of_the_servers_are_left_out_with_one_notice(serving: Any) -> None:
-    hosted = [{"type": kind} for kind in (*HOSTED, "web_search_2025_08_26", "tool_search", "web_search")]
+    hosted = [{"type": kind} for kind in (*HOSTED, "web_search_2025_08_26", "computer_use_preview", "tool_search", "web_search")]
     async with serving(said("add", {})) as stage:
         for _ in range(2):
             answer = await stage.client().responses.create(model="any", input="hello", tools=[*hosted, ADD])

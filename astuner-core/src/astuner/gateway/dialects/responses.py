@@ -47,7 +47,7 @@ STREAMED = {
     "function_call": ("arguments", "function_call_arguments"),
     "custom_tool_call": ("input", "custom_tool_call_input"),
 }
-"""The field of a call that comes in events of its own, and their name."""
+"""The field of a call that is streamed in separate events, and their name."""
 
 
 @define(kw_only=True, eq=False)
@@ -162,7 +162,7 @@ class ResponseWriter:
         made = write_call(self.request.tool_forms.get(call["function"]["name"]), call)
         item = {"id": f"{ITEM_PREFIXES[made['type']]}_{self.id}_{index}", **made}
         self._items.append({**item, "status": "completed"})
-        # What comes in events of its own is empty in the beginning.
+        # A field that is streamed is empty at first.
         streamed = STREAMED.get(made["type"])
         begun = {**item, **({} if streamed is None else {streamed[0]: ""}), "status": "in_progress"}
         yield self._event("response.output_item.added", output_index=index, item=begun)

@@ -25,11 +25,8 @@ NAMED = ("function", "custom")
 NAMELESS = ("local_shell", "shell", "apply_patch", "tool_search")
 """Types of tools that are called after their type."""
 
-HOSTED = (
-    *("web_search", "file_search", "code_interpreter", "image_generation", "mcp", "computer", "programmatic_tool_calling"),
-    *("web_search_preview", "computer_use_preview"),
-)
-"""Types of tools that OpenAI runs, or whose results are pictures; dated ones begin with these."""
+HOSTED = ("web_search", "file_search", "code_interpreter", "image_generation", "mcp", "computer", "programmatic_tool_calling")
+"""Beginnings of the types of tools that OpenAI runs, or whose results are pictures; `web_search_2025_08_26` is one."""
 
 SEPARATOR = "__"
 """Between a namespace and a name in the name that the model sees."""
@@ -107,6 +104,13 @@ class Toolbox:
             if not isinstance(nested, dict) or nested.get("type") not in NAMED:
                 raise bad_request(f"{where} must be a tool of type {' or '.join(NAMED)}.", where)
             found.append(self._read_named(nested, where, namespace))
+        about = tool.get("description")
+        if found and isinstance(about, str) and about:
+            # A function has no place for it, and the model needs it once.
+            first = found[0]["function"]
+            text = _load_texts()["namespace"].format(prefix=f"{namespace}{SEPARATOR}", description=about)
+            own = first.get("description")
+            first["description"] = f"{own}\n\n{text}" if isinstance(own, str) and own else text
         return found
 
     def _read_named(self, tool: Mapping[str, Any], place: str, namespace: str | None) -> dict[str, Any]:
@@ -156,7 +160,8 @@ def _describe_custom(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
         "required": ["input"],
         "additionalProperties": False,
     }
-    return {**({"description": "\n\n".join(parts)} if parts else {}), "parameters": parameters}
+    # Some templates want a description.
+    return {"description": "\n\n".join(parts), "parameters": parameters}
 
 
 @cache
