@@ -17,7 +17,8 @@ from attrs import define, field, frozen
 from astuner.gateway.dialects.fields import format_value
 from astuner.rendering.errors import bad_request
 
-FUNCTION = ("name", "description", "parameters", "strict")
+FUNCTION = ("description", "parameters", "strict")
+"""What a function has besides its name."""
 
 NAMED = ("function", "custom")
 """Types of tools that have a name and may be in a namespace."""
@@ -58,22 +59,28 @@ class Toolbox:
     forms: dict[str, ToolForm] = field(factory=dict)
     """By the name that the model sees."""
     hosted: list[str] = field(factory=list)
-    """The types that were left out, each once."""
+    """The types that were left out, each once and without its date."""
     _names: dict[ToolForm, str] = field(factory=dict, init=False)
+    _known: set[str] = field(factory=set, init=False)
+    """The names of `functions` and `found`."""
 
     def offer(self, tools: list[Any], place: str) -> None:
         """Add the tools of a list, which the prompt shows; raises ApiError (400) for one that is not valid."""
         for number, tool in enumerate(tools):
-            self.functions += self._read(tool, f"{place}[{number}]")
+            added = self._read(tool, f"{place}[{number}]")
+            self.functions += added
+            self._known.update(one["function"]["name"] for one in added)
 
     def find(self, tools: list[Any], place: str) -> list[dict[str, Any]]:
         """Add the tools that a search found; return all of them as functions, to be shown in its result."""
         shown: list[dict[str, Any]] = []
         for number, tool in enumerate(tools):
             shown += self._read(tool, f"{place}[{number}]")
-        known = {tool["function"]["name"] for tool in (*self.functions, *self.found)}
-        self.found += [tool for tool in shown if tool["function"]["name"] not in known]
-        return [tool["function"] for tool in shown]
+        for one in shown:
+            if one["function"]["name"] not in self._known:
+                self.found.append(one)
+                self._known.add(one["function"]["name"])
+        return [one["function"] for one in shown]
 
     def find_name(self, form: ToolForm) -> str:
         """Return the name that the model sees, of a tool that may not be offered any longer."""
@@ -85,9 +92,10 @@ class Toolbox:
             return self._read_namespace(tool, place)
         if kind in NAMED:
             return [self._read_named(tool, place, None)]
-        if isinstance(kind, str) and (kind.startswith(HOSTED) or (kind == "tool_search" and tool.get("execution") != "client")):
-            if kind not in self.hosted:
-                self.hosted.append(kind)
+        hosted = _find_hosted(kind, tool)
+        if hosted is not None:
+            if hosted not in self.hosted:
+                self.hosted.append(hosted)
             return []
         if kind in NAMELESS:
             return [self._read_nameless(tool, place)]
@@ -138,7 +146,14 @@ class Toolbox:
             name = f"{form.plain_name}_{number}"
         self.forms[name] = form
         self._names[form] = name
-        return {"type": "function", "function": {**described, "name": name}}
+        return {"type": "function", "function": {"name": name, **described}}
+
+
+def _find_hosted(kind: Any, tool: Any) -> str | None:
+    """Return the type of a tool that OpenAI's servers would run, without its date; None for any other tool."""
+    if kind == "tool_search":
+        return None if tool.get("execution") == "client" else kind
+    return next((name for name in HOSTED if kind.startswith(name)), None) if isinstance(kind, str) else None
 
 
 def _describe_custom(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
