@@ -9,12 +9,13 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from astuner.gateway.api_keys import Caller, read_key
+from astuner.gateway.api_keys import Caller, read_key, read_target_tag
 from astuner.gateway.dialects import DIALECTS, Dialect, Writer
 from astuner.gateway.dialects.anthropic_messages import ANTHROPIC_MESSAGES, error_body, read_anthropic_key
 from astuner.gateway.dialects.anthropic_request import messages_request
+from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import parse_body
 from astuner.gateway.large_requests import read_large
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
@@ -64,9 +65,9 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
     async def show_model(request: Request) -> Response:
         authorise(find_recorder, read_anthropic_key(request.scope["headers"]))
         name = request.path_params["name"]
-        if name != model_name:
+        if name != model_name and read_target_tag(name, model_name) is None:
             raise ApiError(404, f"Model '{name}' is not served here; '{model_name}' is.", code="model_not_found", param="model")
-        return JSONResponse(the_model)
+        return JSONResponse({**the_model, "id": name})
 
     async def count_tokens(request: Request) -> Response:
         recorder, caller = authorise(find_recorder, read_anthropic_key(request.scope["headers"]))
@@ -168,7 +169,7 @@ class Generation:
     async def _begin(self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller) -> tuple[ChatRequest, Turn]:
         await self.turnstile.acquire()
         try:
-            request = self.dialect.read(parse_body(body), recorder.read_messages)
+            request = self._read(parse_body(body), recorder.read_messages)
             return request, recorder.begin(request, caller)
         except LongText:
             # Its thread is waited for below, outside of the turnstile.
@@ -182,10 +183,15 @@ class Generation:
         request = await read_large(
             body,
             recorder,
-            lambda parsed: self.dialect.read(parsed, normalise),
+            lambda parsed: self._read(parsed, normalise),
             lambda outlined, count_bytes: recorder.refuse_overlong(outlined, count_bytes, caller),
         )
         return request, await recorder.begin_long(request, caller)
+
+    def _read(self, parsed: Mapping[str, Any], read_messages: Normalise) -> ChatRequest:
+        tag = read_target_tag(parsed.get("model"), self.model_name)
+        request = self.dialect.read(parsed, read_messages)
+        return request if tag is None else evolve(request, target_tag=tag)
 
     async def _serve(self, turn: Turn, request: ChatRequest, watch: asyncio.Task[None] | None, send: Send) -> None:
         writer = self.dialect.make_writer(request, turn.id, self.model_name)

@@ -63,12 +63,16 @@ def test_the_documented_calls_fit_the_schema(kind: str, call: dict[str, Any], fi
 def test_tools_that_anthropic_runs_are_left_out(kind: str) -> None:
     request = messages_request({**ASK, "tools": [{"type": kind, "name": "hosted"}, ADD]})
     assert [tool["function"]["name"] for tool in request.tools] == ["add"]
-    assert request.ignored == (f"tools: {kind}",)
+    assert request.hosted_tools == (kind,)
 
 
-@pytest.mark.parametrize("name", ["mcp_servers", "container", "context_management"])
-def test_fields_of_hosted_features_are_left_out(name: str) -> None:
+@pytest.mark.parametrize("name", ["container", "context_management"])
+def test_fields_without_effect_are_reported(name: str) -> None:
     assert messages_request({**ASK, name: {"edits": []}}).ignored == (name,)
+
+
+def test_servers_of_tools_are_left_out() -> None:
+    assert messages_request({**ASK, "mcp_servers": [{"name": "x"}]}).hosted_tools == ("mcp_servers",)
 
 
 @pytest.mark.parametrize("kind", [*DESCRIBED, "custom"])
@@ -106,7 +110,7 @@ async def test_a_hosted_tool_is_reported_once(serving: Any) -> None:
             answers = [await client.post("/messages", json={**ASK, "tools": [SEARCH, ADD]}) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200]
     assert [notice for notice in stage.recorder.notices if "web_search_20250305" in notice] == [
-        "scout: 'tools: web_search_20250305' has no effect; engines do not support it."
+        "scout: tools that the servers of its API would run are not offered to the model: web_search_20250305."
     ]
 
 

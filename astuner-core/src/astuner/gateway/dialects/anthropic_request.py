@@ -25,9 +25,6 @@ from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
 
-HOSTED = ("mcp_servers", "container")
-"""Fields for tools that run on Anthropic's servers."""
-
 THINKS = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
 """Types of `thinking`, and whether the template opens the answer with reasoning."""
 
@@ -57,10 +54,10 @@ def messages_request(body: Mapping[str, Any], read_messages: Normalise = normali
         "reasoning_effort": read_text(output, "effort"),
         "chat_template_kwargs": {**kwargs, **read_object(body, "chat_template_kwargs")},
     }
-    ignored += tuple(name for name in ("context_management", *HOSTED) if body.get(name))
-    ignored += tuple(f"tools: {kind}" for kind in hosted)
+    ignored += tuple(name for name in ("context_management", "container") if body.get(name))
+    hosted += ("mcp_servers",) if body.get("mcp_servers") else ()
     request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})}, read_messages)
-    return evolve(request, ignored=(*request.ignored, *ignored)) if ignored else request
+    return evolve(request, ignored=(*request.ignored, *ignored), hosted_tools=hosted) if ignored or hosted else request
 
 
 def _system(system: Any) -> Iterator[Mapping[str, Any]]:

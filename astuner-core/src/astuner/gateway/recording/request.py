@@ -17,6 +17,8 @@ class ChatRequest:
     """One request of an agent."""
 
     messages: tuple[Message, ...]
+    target_tag: str | None = None
+    """The target that the request names by its model, `SERVED@TAG`; None for that of its key."""
     prompts: tuple[str | tuple[int, ...], ...] = ()
     """Texts or token ids to continue verbatim, instead of messages; each has its own choices."""
     previous: str | None = None
@@ -25,6 +27,8 @@ class ChatRequest:
     """Number of first messages that belong to this request alone and are not repeated when a later request continues its
     response by `previous`; None in APIs without `previous`."""
     tools: tuple[Mapping[str, Any], ...] = ()
+    hosted_tools: tuple[str, ...] = ()
+    """Types of tools that were left out, since the servers of the API would run them."""
     calls_tools: bool = False
     """Whether tool calls are read out of the answer."""
     parallel_tool_calls: bool = True
