@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from attrs import evolve
 
 from astuner.gateway.dialects.anthropic_blocks import Block, read_block_text, read_blocks
 from astuner.gateway.dialects.anthropic_tools import read_tool_choice, read_tools
+from astuner.gateway.dialects.arguments import unwrap_arguments
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import (
@@ -27,9 +27,6 @@ from astuner.rendering.errors import bad_request
 
 THINKS = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
 """Types of `thinking`, and whether the template opens the answer with reasoning."""
-
-INVALID_JSON = "INVALID_JSON"
-"""The only key of an input that wraps arguments other than a JSON object: the API has no other form."""
 
 
 def messages_request(body: Mapping[str, Any], read_messages: Normalise = normalise, *, counting: bool = False) -> ChatRequest:
@@ -144,9 +141,7 @@ def _call(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     given = block.get("input")
     if not isinstance(given, dict):
         raise bad_request(f"{place}.input must be an object.", f"{place}.input")
-    raw = given.get(INVALID_JSON) if len(given) == 1 else None
-    arguments = raw if isinstance(raw, str) else json.dumps(given, ensure_ascii=False)
-    function = {"name": read_string_in(block, "name", place), "arguments": arguments}
+    function = {"name": read_string_in(block, "name", place), "arguments": unwrap_arguments(given)}
     return {"id": read_string_in(block, "id", place), "type": "function", "function": function}
 
 
