@@ -34,6 +34,7 @@ SAYS = ("yes", f"<think>\nhm\n</think>\n\nlet me see\n{CALL}\n{CALL}", "", "√©t√
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 FUNCTION = {"name": "add", "description": "Add.", "parameters": SCHEMA}
 TOOL = {"type": "function", "function": FUNCTION}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
 
 VALID: dict[str, Any] = {
     "/v1/chat/completions": {
@@ -90,8 +91,28 @@ VALID: dict[str, Any] = {
             {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
             {"type": "function_call", "call_id": "call12345", "name": "add", "arguments": '{"a": 1}'},
             {"type": "function_call_output", "call_id": "call12345", "output": "3"},
+            {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "note"}]},
+            {"type": "custom_tool_call", "call_id": "call12346", "name": "patch", "namespace": "crm", "input": "+x"},
+            {"type": "custom_tool_call_output", "call_id": "call12346", "output": [{"type": "input_text", "text": "ok"}]},
+            {"type": "local_shell_call", "call_id": "call12347", "action": {"type": "exec", "command": ["ls"], "env": {}}},
+            {"type": "local_shell_call_output", "id": "call12347", "output": "ok"},
+            {"type": "shell_call", "call_id": "call12348", "action": {"commands": ["ls"], "timeout_ms": 9}},
+            {"type": "shell_call_output", "call_id": "call12348", "output": [{"stdout": "a", "stderr": ""}]},
+            {"type": "apply_patch_call", "call_id": "call12349", "operation": {"type": "delete_file", "path": "a"}},
+            {"type": "apply_patch_call_output", "call_id": "call12349", "status": "completed", "output": "ok"},
+            {"type": "tool_search_call", "call_id": "call12340", "execution": "client", "arguments": {"query": "add"}},
+            {"type": "tool_search_output", "call_id": "call12340", "tools": [{"type": "function", "name": "sub"}]},
+            {"type": "agent_message", "author": "/root", "content": [{"type": "encrypted_content", "encrypted_content": "hi"}]},
         ],
-        "tools": [{"type": "function", **FUNCTION}],
+        "tools": [
+            {"type": "function", **FUNCTION},
+            {"type": "namespace", "name": "crm", "tools": [{"type": "custom", "name": "patch", "format": GRAMMAR}]},
+            {"type": "tool_search", "execution": "client", "parameters": SCHEMA},
+            {"type": "local_shell"},
+            {"type": "shell"},
+            {"type": "apply_patch"},
+            {"type": "web_search"},
+        ],
         "tool_choice": {"type": "function", "name": "add"},
         "text": {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA}},
         "reasoning": {"effort": "low"},

@@ -326,7 +326,7 @@ async def test_responses_of_another_episode_are_not_known(serving: Any) -> None:
         ({"input": "\ud800"}, "input"),
         ({"instructions": 5}, "instructions"),
         ({"tools": {}}, "tools"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+        ({"tools": [{"type": "telepathy"}]}, "tools[0]"),
         ({"tools": [{"type": "function"}]}, "tools[0]"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tools": [ADD], "tool_choice": {"type": "function", "name": "sub"}}, "tool_choice"),

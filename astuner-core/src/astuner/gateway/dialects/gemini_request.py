@@ -67,7 +67,7 @@ def gemini_request(
 def _read_thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return fields of chat completions, and the names of fields without effect.
 
-    `includeThoughts` is not one of them: thoughts are always shown, since an answer without them could not be sent back unchanged.
+    `includeThoughts` is not one of them: thoughts are always shown, since an answer without them could not come back unchanged.
     """
     read_flag(wanted, "includeThoughts", False)
     budget = read_integer(wanted, "thinkingBudget", -1, None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from astuner.gateway.dialects.dialect import Dialect, encode_event, encode_json, rename_messages
+from astuner.gateway.dialects.responses_calls import KINDS, write_call
 from astuner.gateway.dialects.responses_request import PREFIX, responses_request
 
 if TYPE_CHECKING:
@@ -38,6 +39,15 @@ ECHOED: Mapping[str, Any] = {
 
 TEXTS = {"reasoning": "reasoning_text", "message": "output_text"}
 """The type of a text item's only part; its events are named after it."""
+
+ITEM_PREFIXES: Mapping[str, str] = {"function_call": "fc", **{kind.item: kind.prefix for kind in KINDS.values()}}
+"""Of the ids of calls, by the type of their items."""
+
+STREAMED = {
+    "function_call": ("arguments", "function_call_arguments"),
+    "custom_tool_call": ("input", "custom_tool_call_input"),
+}
+"""The field of a call that comes in events of its own, and their name."""
 
 
 @define(kw_only=True, eq=False)
@@ -148,14 +158,25 @@ class ResponseWriter:
         yield self._event("response.output_item.done", output_index=index, item=self._items[index])
 
     def _call(self, call: Mapping[str, Any]) -> Iterator[bytes]:
-        index, name, arguments = len(self._items), call["function"]["name"], call["function"]["arguments"]
-        item = {"id": f"fc_{self.id}_{index}", "type": "function_call", "call_id": call["id"], "name": name}
-        place = {"item_id": item["id"], "output_index": index}
-        self._items.append({**item, "arguments": arguments, "status": "completed"})
-        begun = {**item, "arguments": "", "status": "in_progress"}
+        index = len(self._items)
+        made = write_call(self.request.tool_forms.get(call["function"]["name"]), call)
+        item = {"id": f"{ITEM_PREFIXES[made['type']]}_{self.id}_{index}", **made}
+        self._items.append({**item, "status": "completed"})
+        # What comes in events of its own is empty in the beginning.
+        streamed = STREAMED.get(made["type"])
+        begun = {**item, **({} if streamed is None else {streamed[0]: ""}), "status": "in_progress"}
         yield self._event("response.output_item.added", output_index=index, item=begun)
-        yield self._event("response.function_call_arguments.delta", **place, delta=arguments)
-        yield self._event("response.function_call_arguments.done", **place, name=name, arguments=arguments)
+        if streamed is not None:
+            name, kind = streamed
+            place = {"item_id": item["id"], "output_index": index}
+            named = {"name": made["name"]} if kind == "function_call_arguments" else {}
+            yield self._event(f"response.{kind}.delta", **place, delta=made[name])
+            yield self._event(f"response.{kind}.done", **place, **named, **{name: made[name]})
+        for number, command in enumerate(made["action"]["commands"] if made["type"] == "shell_call" else ()):
+            place = {"output_index": index, "command_index": number}
+            yield self._event("response.shell_call_command.added", **place, command="")
+            yield self._event("response.shell_call_command.delta", **place, delta=command)
+            yield self._event("response.shell_call_command.done", **place, command=command)
         yield self._event("response.output_item.done", output_index=index, item=self._items[index])
 
     def _place(self, index: int) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from astuner.gateway.dialects.fields import (
     read_strings,
     read_text,
 )
+from astuner.gateway.dialects.responses_calls import KINDS
 from astuner.gateway.dialects.responses_items import read_items
+from astuner.gateway.dialects.responses_tools import NAMED, Toolbox, ToolForm
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
@@ -38,7 +40,8 @@ PREFIX = "resp_"
 SAME = ("temperature", "top_p", "top_k", "seed", "stop", "parallel_tool_calls", "chat_template_kwargs")
 """Fields shared with chat completions; some servers of this API accept them all."""
 
-FUNCTION = ("name", "description", "parameters", "strict")
+CHOSEN = ("function", *KINDS)
+"""Types of tools that `tool_choice` may name."""
 
 
 def responses_request(body: Mapping[str, Any], read_messages: Normalise = normalise) -> ChatRequest:
@@ -55,9 +58,11 @@ def responses_request(body: Mapping[str, Any], read_messages: Normalise = normal
     read_object(body, "metadata")
     preamble = [{"role": "system", "content": instructions}] if instructions else []
     chat: dict[str, Any] = {name: body[name] for name in SAME if body.get(name) is not None}
-    chat["messages"] = [*preamble, *read_items(body.get("input"))]
-    chat["tools"] = _tools(read_list(body, "tools")) or None
-    chat["tool_choice"] = _tool_choice(body.get("tool_choice"))
+    tools = Toolbox()
+    tools.offer(read_list(body, "tools"), "tools")
+    chat["messages"] = [*preamble, *read_items(body.get("input"), tools)]
+    chat["tools"] = tools.functions or None
+    chat["tool_choice"] = _tool_choice(body.get("tool_choice"), tools)
     chat["max_tokens"] = read_integer(body, "max_output_tokens", 1, LARGEST)
     chat["response_format"] = _response_format(read_object(body, "text").get("format"))
     chat["reasoning_effort"] = _effort(read_object(body, "reasoning").get("effort"))
@@ -65,6 +70,8 @@ def responses_request(body: Mapping[str, Any], read_messages: Normalise = normal
     chat["logprobs"] = "message.output_text.logprobs" in read_strings(body, "include")
     chat["top_logprobs"] = read_integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0
     request = chat_request({name: value for name, value in chat.items() if value is not None}, read_messages)
+    # An engine that speaks chat has to be offered what was found as well.
+    more = {"tools": [*tools.functions, *tools.found]} if tools.found else {}
     ignored = [*request.ignored, *(["truncation"] if truncation == "auto" else ())]
     ignored += ["text.verbosity"] if read_object(body, "text").get("verbosity") else ()
     return evolve(
@@ -72,29 +79,22 @@ def responses_request(body: Mapping[str, Any], read_messages: Normalise = normal
         previous=None if previous is None else previous.removeprefix(PREFIX),
         preamble=len(preamble),
         ignored=tuple(ignored),
+        found_tools=tuple(tools.found),
+        tool_forms=tools.forms,
+        hosted_tools=tuple(tools.hosted),
+        body={**request.body, **more},
         sent=body,
     )
 
 
-def _tools(tools: list[Any]) -> list[dict[str, Any]]:
-    found = []
-    for number, tool in enumerate(tools):
-        kind = tool.get("type") if isinstance(tool, dict) else None
-        if kind != "function":
-            text = (
-                f"tools[{number}] is {format_value(kind)}; only tools of type 'function' are served, which the agent runs itself."
-            )
-            raise bad_request(text, f"tools[{number}]")
-        if not isinstance(tool.get("name"), str):
-            raise bad_request(f"tools[{number}] must be a function with a name.", f"tools[{number}]")
-        found.append({"type": "function", "function": {key: tool[key] for key in FUNCTION if tool.get(key) is not None}})
-    return found
-
-
-def _tool_choice(choice: Any) -> Any:
-    if isinstance(choice, dict) and choice.get("type") == "function":
-        return {"type": "function", "function": {"name": choice.get("name")}}
-    return choice
+def _tool_choice(choice: Any, tools: Toolbox) -> Any:
+    kind = choice.get("type") if isinstance(choice, dict) else None
+    if kind not in CHOSEN:
+        return choice
+    name, namespace = choice.get("name") if kind in NAMED else kind, choice.get("namespace")
+    if not isinstance(name, str) or not isinstance(namespace, str | None):
+        raise bad_request("'tool_choice' must name a tool.", "tool_choice")
+    return {"type": "function", "function": {"name": tools.find_name(ToolForm(kind, name, namespace))}}
 
 
 def _effort(effort: Any) -> str | None:

@@ -294,12 +294,11 @@ class EpisodeRecorder:
             tree.add_prompt(index, own)
             self._conversations.begin(index, plan.messages, own)
             self._lengths.begin(index, own)
-            callable_tools = request.tools if request.calls_tools else ()
             if request.prompts:
                 parser: ReplyParser = PlainParser()
             else:
-                parser = renderer.parser(placement.text, tools=callable_tools, parallel=request.parallel_tool_calls)
-            finished = self._make_finisher(tree, own, caller, request.tools)
+                parser = renderer.parser(placement.text, tools=request.callable_tools, parallel=request.parallel_tool_calls)
+            finished = self._make_finisher(tree, own, caller, (*request.tools, *request.found_tools))
             lives.append(LiveCall(plan, turn.events.put_nowait, finished, self._engine, renderer, parser))
         return lives
 

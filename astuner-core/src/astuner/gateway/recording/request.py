@@ -27,6 +27,10 @@ class ChatRequest:
     """Number of first messages that belong to this request alone and are not repeated when a later request continues its
     response by `previous`; None in APIs without `previous`."""
     tools: tuple[Mapping[str, Any], ...] = ()
+    found_tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools that the messages describe: they can be called too, and the prompt does not list them again."""
+    tool_forms: Mapping[str, Any] = field(factory=dict)
+    """What the tools are in an API that has more than functions, by the names that the model sees."""
     hosted_tools: tuple[str, ...] = ()
     """Types of tools that were left out, since the servers of the API would run them."""
     calls_tools: bool = False
@@ -60,6 +64,11 @@ class ChatRequest:
         """Choices of all prompts."""
         return self.n * max(1, len(self.prompts))
 
+    @property
+    def callable_tools(self) -> tuple[Mapping[str, Any], ...]:
+        """The tools whose calls are read out of the answer."""
+        return (*self.tools, *self.found_tools) if self.calls_tools else ()
+
     def with_earlier(self, earlier: Sequence[Message]) -> ChatRequest:
         """Return the request with the earlier messages inserted."""
         own = self.preamble or 0
@@ -70,7 +79,9 @@ class ChatRequest:
         """Return the request without its tools."""
         body = {key: value for key, value in self.body.items() if key not in ("tools", "tool_choice", "parallel_tool_calls")}
         asks_for_tool = self.constraint is not None and self.constraint["type"] == "tool_call"
-        return evolve(self, tools=(), calls_tools=False, constraint=None if asks_for_tool else self.constraint, body=body)
+        return evolve(
+            self, tools=(), found_tools=(), calls_tools=False, constraint=None if asks_for_tool else self.constraint, body=body
+        )
 
     def make_root_digest(self, agent: str) -> bytes:
         """Return the digest that separates conversations which cannot share a stream."""
