@@ -33,10 +33,10 @@ def content_of(*blocks: Any) -> Any:
 
 @pytest.mark.parametrize("kind", DESCRIBED)
 def test_tools_that_the_agent_runs_are_offered_with_their_schema(kind: str) -> None:
-    expected, description, schema = DESCRIBED[kind]
-    (tool,) = messages_request({**ASK, "tools": [{"type": kind, "name": expected, "cache_control": {"type": "ephemeral"}}]}).tools
-    assert tool == {"type": "function", "function": {"name": expected, "description": description, "parameters": schema}}
-    jsonschema.Draft202012Validator.check_schema(schema)
+    sent = {"type": kind, "name": "mine", "cache_control": {"type": "ephemeral"}}
+    (tool,) = messages_request({**ASK, "tools": [sent]}).tools
+    assert tool == {"type": "function", "function": {**DESCRIBED[kind], "name": "mine"}}
+    jsonschema.Draft202012Validator.check_schema(DESCRIBED[kind]["parameters"])
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_tools_that_the_agent_runs_are_offered_with_their_schema(kind: str) -> N
     ],
 )
 def test_the_documented_calls_fit_the_schema(kind: str, call: dict[str, Any], fits: bool) -> None:
-    assert jsonschema.Draft202012Validator(DESCRIBED[kind][2]).is_valid(call) is fits
+    assert jsonschema.Draft202012Validator(DESCRIBED[kind]["parameters"]).is_valid(call) is fits
 
 
 @pytest.mark.parametrize("kind", SERVED_BY_ANTHROPIC)

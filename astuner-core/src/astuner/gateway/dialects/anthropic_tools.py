@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 from astuner.gateway.dialects.fields import format_value, read_flag
@@ -17,55 +19,12 @@ HOSTED = re.compile(r"(web_search|web_fetch|code_execution|advisor)_\d{8}|tool_s
 
 COMPUTER = re.compile(r"computer_\d{8}")
 
-_TEXT = {"type": "string"}
-_LINES = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
-
-
-def _make_editor(commands: Sequence[str], **more: Any) -> Mapping[str, Any]:
-    """Return a tool that views and changes text files by commands."""
-    known = {
-        "path": {**_TEXT, "description": "Absolute path of a file or directory."},
-        "view_range": {**_LINES, "description": "For `view`: the first and the last line, from 1; -1 is the end of the file."},
-        "file_text": {**_TEXT, "description": "For `create`: the content of the file."},
-        "old_str": {**_TEXT, "description": "For `str_replace`: the text to replace; it must be unique in the file."},
-        "new_str": {**_TEXT, "description": "For `str_replace`: the text that takes its place."},
-        "insert_line": {"type": "integer", "description": "For `insert`: the line after which to insert; 0 is the beginning."},
-    }
-    return {
-        "type": "object",
-        "properties": {"command": {"type": "string", "enum": list(commands)}, **known, **more},
-        "required": ["command", *(() if "old_path" in more else ("path",))],
-    }
-
-
-_INSERTED = {**_TEXT, "description": "For `insert`: the text to insert."}
-_VIEWS = ("view", "create", "str_replace", "insert")
-_BASH = {
-    "type": "object",
-    "properties": {
-        "command": {**_TEXT, "description": "The command to run; required unless the shell is restarted."},
-        "restart": {"type": "boolean", "description": "Restart the shell."},
-    },
+DESCRIBED: Mapping[str, Mapping[str, Any]] = {
+    kind: {"name": tool["name"], "description": tool["description"], "parameters": tool["parameters"]}
+    for tool in json.loads(resources.files(__package__).joinpath("anthropic_tools.json").read_text(encoding="utf-8"))
+    for kind in tool["types"]
 }
-_FIRST_EDITOR = _make_editor((*_VIEWS, "undo_edit"))
-_EDITOR = _make_editor(_VIEWS, insert_text=_INSERTED)
-_MEMORY = _make_editor(
-    (*_VIEWS, "delete", "rename"),
-    insert_text=_INSERTED,
-    old_path={**_TEXT, "description": "For `rename`: the path to rename."},
-    new_path={**_TEXT, "description": "For `rename`: its new path."},
-)
-
-DESCRIBED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
-    "bash_20241022": ("bash", "Run a command in a shell that keeps its state.", _BASH),
-    "bash_20250124": ("bash", "Run a command in a shell that keeps its state.", _BASH),
-    "text_editor_20241022": ("str_replace_editor", "View, create and edit text files.", _FIRST_EDITOR),
-    "text_editor_20250124": ("str_replace_editor", "View, create and edit text files.", _FIRST_EDITOR),
-    "text_editor_20250429": ("str_replace_based_edit_tool", "View, create and edit text files.", _EDITOR),
-    "text_editor_20250728": ("str_replace_based_edit_tool", "View, create and edit text files.", _EDITOR),
-    "memory_20250818": ("memory", "View and change the files in /memories, which outlast this conversation.", _MEMORY),
-}
-"""Tools that the agent runs and whose schema Anthropic's models know: name, description and schema by type."""
+"""Tools that the agent runs and whose schema Anthropic's models know, as functions by type."""
 
 
 def read_tools(tools: Sequence[Any]) -> tuple[list[Mapping[str, Any]], tuple[str, ...]]:
@@ -119,11 +78,10 @@ def _read_tool(tool: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     """Return a tool that the agent runs; raises ApiError (400) for one that it cannot."""
     kind = tool.get("type")
     if isinstance(kind, str) and kind in DESCRIBED:
-        name, description, schema = DESCRIBED[kind]
-        given = tool.get("name", name)
+        given = tool.get("name", DESCRIBED[kind]["name"])
         if not isinstance(given, str) or not given:
             raise bad_request(f"{place}.name must be a string, not {format_value(given)}.", f"{place}.name")
-        return {"type": "function", "function": {"name": given, "description": description, "parameters": schema}}
+        return {"type": "function", "function": {**DESCRIBED[kind], "name": given}}
     if kind not in (None, "custom"):
         why = (
             "which is answered by screenshots, and images are not served"
