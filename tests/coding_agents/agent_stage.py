@@ -75,9 +75,7 @@ class AgentStage:
 
 
 @asynccontextmanager
-async def open_stage(
-    reply: Callable[[str], str], trainable_targets: Sequence[str] | None = None
-) -> AsyncIterator[AgentStage]:
+async def open_stage(reply: Callable[[str], str], trainable_targets: Sequence[str] | None = None) -> AsyncIterator[AgentStage]:
     """Open a gateway and an episode; `reply` makes the answer to a rendered prompt."""
     renderer = TemplateRenderer(tiny_tokenizer())
     engine = ScriptedEngine(tokenizer=renderer.tokenizer, reply=lambda prompt, request: reply(prompt))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from agent_stage import continues
@@ -30,8 +31,8 @@ def answer(main: Sequence[str], sub: Sequence[str] = ()) -> Callable[[str], str]
     def reply(prompt: str) -> str:
         if "Tools:{" not in prompt:
             return "A file"
-        begins = prompt.partition("<|im_start|>assistant")[0]
-        says = sub if SUBTASK in begins else main
+        # In quotes it is the call of the main line.
+        says = sub if SUBTASK in prompt.replace(f'"{SUBTASK}"', "") else main
         return says[min(prompt.count("<tool_response>"), len(says) - 1)]
 
     return reply
@@ -49,5 +50,5 @@ def name_roots(calls: Sequence[Call]) -> dict[int, str]:
 def check_main_line(calls: Sequence[Call]) -> list[int]:
     """Assert that each call of the main line continues the one before; return their indices."""
     main = [index for index, name in name_roots(calls).items() if name == "main line"]
-    assert [later for earlier, later in zip(main, main[1:], strict=False) if not continues(calls, later, earlier)] == []
+    assert [later for earlier, later in pairwise(main) if not continues(calls, later, earlier)] == []
     return main

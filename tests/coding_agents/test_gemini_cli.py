@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from agent_stage import AgentStage, Finished, check_training, open_stage, write_tool_call
-from main_line import THOUGHT, answer, check_main_line, make_folders
+from main_line import answer, check_main_line, make_folders
 
 TASK = "Write hello into a file called hello.txt"
 
@@ -27,15 +27,14 @@ async def run_gemini_cli(command: Path, stage: AgentStage, folder: Path) -> Fini
 async def test_gemini_cli_writes_its_file_and_every_token_is_trained(program: Callable[[str], Path], tmp_path: Path) -> None:
     path = str(tmp_path / "work/hello.txt")
     main = [
-        f"{THOUGHT}I write.\n{write_tool_call('write_file', {'file_path': path, 'content': 'hello'})}",
-        f"{THOUGHT}{write_tool_call('read_file', {'file_path': path})}",
+        f"I write.\n{write_tool_call('write_file', {'file_path': path, 'content': 'hello'})}",
+        write_tool_call("read_file", {"file_path": path}),
         "It is written.",
     ]
     async with open_stage(answer(main)) as stage:
         finished = await run_gemini_cli(program("gemini_cli"), stage, tmp_path)
-        calls, notices = stage.recorder.calls, stage.recorder.notices
+        calls = stage.recorder.calls
     assert finished.status == 0, finished.output
     assert (tmp_path / "work/hello.txt").read_text() == "hello", finished.output
     assert check_main_line(calls) == list(range(len(main)))
     assert check_training(calls) == sum(len(call.output_ids) for call in calls) > 50
-    assert [notice for notice in notices if "hosted" in notice] == []

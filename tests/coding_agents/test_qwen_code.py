@@ -23,7 +23,8 @@ WRITER = """---
 name: writer
 description: Writes files.
 model: astuner@sub
-tools: [write_file]
+tools:
+  - write_file
 ---
 Write what you are asked to.
 """
