@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from agent_stage import AgentStage, Finished, check_training, open_stage, write_tool_call
-from main_line import answer, check_main_line, make_folders
+from main_line import THOUGHT, answer, check_main_line, make_folders
 
 TASK = "Write hello into a file called hello.txt"
 
@@ -27,8 +27,8 @@ async def run_gemini_cli(command: Path, stage: AgentStage, folder: Path) -> Fini
 async def test_gemini_cli_writes_its_file_and_every_token_is_trained(program: Callable[[str], Path], tmp_path: Path) -> None:
     path = str(tmp_path / "work/hello.txt")
     main = [
-        f"I write.\n{write_tool_call('write_file', {'file_path': path, 'content': 'hello'})}",
-        write_tool_call("read_file", {"file_path": path}),
+        f"{THOUGHT}I write.\n{write_tool_call('write_file', {'file_path': path, 'content': 'hello'})}",
+        f"{THOUGHT}{write_tool_call('read_file', {'file_path': path})}",
         "It is written.",
     ]
     async with open_stage(answer(main)) as stage:

@@ -98,6 +98,27 @@ async def test_a_turn_that_comes_back_continues_the_recorded_stream(serving: Any
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("stream", [False, True])
+async def test_reasoning_comes_back_in_the_signature_of_a_call(serving: Any, stream: bool) -> None:
+    async with serving([f"<think>\nhm é 中\n</think>\n\nlet me see\n{CALL}", "three"]) as stage, http(stage) as client:
+        response = await client.post(STREAM if stream else PATH, json={**ASK, "tools": TOOLS})
+        parts = [part for part in parts_of(events(response) if stream else [response.json()]) if not part.get("thought")]
+        results = [{"functionResponse": {"name": "add", "response": {"output": "3"}}}]
+        again = [USER, {"role": "model", "parts": parts}, {"role": "user", "parts": results}]
+        await client.post(PATH, json={"contents": again, "tools": TOOLS})
+    second = stage.recorder.calls[1]
+    assert (second.parent, second.kept) == (0, len(stream_ids(stage.recorder.calls, 0)))
+
+
+@pytest.mark.parametrize("signature", ["skip_thought_signature_validator", "", "YXN0dW5lcg==", 5, None, "YXN0dW5lcjr/"])
+def test_signatures_of_other_models_hold_no_reasoning(signature: Any) -> None:
+    call = {"functionCall": {"name": "add"}, "thoughtSignature": signature}
+    answer = {"functionResponse": {"name": "add", "response": {}}}
+    messages = read(USER, {"role": "model", "parts": [call]}, {"role": "user", "parts": [answer]}).messages
+    assert "reasoning_content" not in messages[1]
+
+
+@pytest.mark.asyncio
 async def test_several_candidates_have_their_numbers_and_one_usage(serving: Any) -> None:
     body = {**ASK, "generationConfig": {"candidateCount": 2}}
     async with serving("yes") as stage, http(stage) as client:

@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from attrs import frozen
+from attrs import field, frozen
 
 from astuner.gateway.dialects.arguments import wrap_arguments
 from astuner.gateway.dialects.dialect import Dialect, Headers, encode_event, encode_json, read_bearer
+from astuner.gateway.dialects.gemini_contents import sign_thoughts
 from astuner.gateway.dialects.gemini_request import gemini_request
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ class ContentWriter:
     id: str
     model: str
     choices: int
+    _thoughts: dict[int, str] = field(factory=dict, init=False)
+    """What was streamed of each candidate's reasoning."""
 
     def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
         candidates = [
-            _write_candidate(number, list(_write_parts(answer.reply)), answer.finish_reason)
+            _write_candidate(number, list(_write_parts(answer.reply, _find_thoughts(answer.reply))), answer.finish_reason)
             for number, answer in enumerate(answers)
         ]
         return encode_json({"candidates": candidates, "usageMetadata": _count_tokens(answers), **self._head()})
@@ -56,7 +59,9 @@ class ContentWriter:
 
     def write_delta(self, delta: Delta) -> bytes:
         """Return the next parts of a candidate."""
-        parts = list(_write_parts(delta.fields))
+        thoughts = self._thoughts.get(delta.choice, "") + _find_thoughts(delta.fields)
+        self._thoughts[delta.choice] = thoughts
+        parts = list(_write_parts(delta.fields, thoughts))
         return encode_event({"candidates": [_write_candidate(delta.choice, parts)], **self._head()}) if parts else b""
 
     def write_done(self, choice: int, answer: Answer) -> bytes:
@@ -123,14 +128,21 @@ def _write_candidate(number: int, parts: Sequence[Mapping[str, Any]], reason: st
     return {"content": {"parts": parts, "role": "model"}, **ended, "index": number}
 
 
-def _write_parts(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _find_thoughts(fields: Mapping[str, Any]) -> str:
+    return fields.get("reasoning_content") or ""
+
+
+def _write_parts(fields: Mapping[str, Any], thoughts: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts; a call is signed with the reasoning before it, which clients that drop thoughts send back."""
+    signed = {"thoughtSignature": sign_thoughts(thoughts)} if thoughts else {}
     if fields.get("reasoning_content"):
         yield {"text": fields["reasoning_content"], "thought": True}
     if fields.get("content"):
         yield {"text": fields["content"]}
     for call in fields.get("tool_calls") or ():
         function = call["function"]
-        yield {"functionCall": {"id": call["id"], "name": function["name"], "args": wrap_arguments(function["arguments"])}}
+        made = {"id": call["id"], "name": function["name"], "args": wrap_arguments(function["arguments"])}
+        yield {"functionCall": made, **signed}
 
 
 def _count_tokens(answers: Sequence[Answer]) -> Mapping[str, int]:

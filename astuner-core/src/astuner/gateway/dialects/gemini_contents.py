@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,10 +17,27 @@ from astuner.rendering.errors import bad_request
 KINDS = ("text", "functionCall", "functionResponse")
 """Parts that are served."""
 
+SIGNED = b"astuner:"
+"""Begins the signatures that hold reasoning."""
+
 
 def rename(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an object with its names in camel case."""
     return {re.sub("_([a-z])", lambda found: found[1].upper(), name): value for name, value in item.items()}
+
+
+def sign_thoughts(thoughts: str) -> str:
+    """Return a signature that holds the reasoning before a call: clients return it unchanged, and most drop the thoughts."""
+    return b64encode(SIGNED + thoughts.encode("utf-8", "surrogatepass")).decode()
+
+
+def _read_signature(signature: Any) -> str:
+    """Return the reasoning in a signature; empty for one of another model."""
+    try:
+        found = b64decode(signature, validate=True) if isinstance(signature, str) else b""
+        return found.removeprefix(SIGNED).decode("utf-8", "surrogatepass") if found.startswith(SIGNED) else ""
+    except ValueError:
+        return ""
 
 
 def read_instruction(given: Any) -> Iterator[Mapping[str, Any]]:
@@ -92,9 +110,11 @@ class _Calls:
 def _read_answer(parts: list[Part], calls: _Calls) -> Mapping[str, Any]:
     texts: list[str] = []
     thoughts: list[str] = []
+    signed = ""
     made: list[Mapping[str, Any]] = []
     for place, part in parts:
         if "functionCall" in part:
+            signed = signed or _read_signature(part.get("thoughtSignature"))
             made.append(_read_call(part["functionCall"], f"{place}.functionCall", calls))
         elif "text" in part:
             (thoughts if part.get("thought") is True else texts).append(read_string_in(part, "text", place))
@@ -102,8 +122,8 @@ def _read_answer(parts: list[Part], calls: _Calls) -> Mapping[str, Any]:
             # A signature alone belongs to a thought of another model.
             raise _refuse(part, place)
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
-    if any(thoughts):
-        message["reasoning_content"] = "".join(thoughts)
+    if reasoning := "".join(thoughts) or signed:
+        message["reasoning_content"] = reasoning
     if made:
         message["tool_calls"] = made
     return message
