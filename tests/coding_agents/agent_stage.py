@@ -21,7 +21,7 @@ from astuner.schema import Call, Sampling
 from astuner.testing import tiny_tokenizer
 from astuner.token_streams import stream_ids
 
-CONTEXT = 60_000
+CONTEXT = 200_000
 """Tokens. The tiny tokenizer needs two or three characters for one, and the instructions of such agents are long."""
 
 LONGEST_S = 120
@@ -75,7 +75,7 @@ class AgentStage:
 
 
 @asynccontextmanager
-async def open_stage(reply: Callable[[str], str]) -> AsyncIterator[AgentStage]:
+async def open_stage(reply: Callable[[str], str], trainable_targets: Sequence[str] | None = None) -> AsyncIterator[AgentStage]:
     """Open a gateway and an episode; `reply` makes the answer to a rendered prompt."""
     renderer = TemplateRenderer(tiny_tokenizer())
     engine = ScriptedEngine(tokenizer=renderer.tokenizer, reply=lambda prompt, request: reply(prompt))
@@ -87,7 +87,7 @@ async def open_stage(reply: Callable[[str], str]) -> AsyncIterator[AgentStage]:
         seed=7,
         sampling=Sampling(temperature=1.0, max_tokens=2000),
         max_model_len=CONTEXT,
-        trainable_targets=None,
+        trainable_targets=trainable_targets,
     )
     recorder = gateway.open_episode(spec)
     try:

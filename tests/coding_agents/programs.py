@@ -21,9 +21,17 @@ class Program:
     package: str
     version: str
     command: str
+    setup: str | None = None
+    """A script of the package that fetches its binary, which newer npm does not run by default."""
 
 
-PROGRAMS = {"codex": Program("@openai/codex", "0.169.0", "codex")}
+PROGRAMS = {
+    "claude_code": Program("@anthropic-ai/claude-code", "2.1.197", "claude", "install.cjs"),
+    "codex": Program("@openai/codex", "0.169.0", "codex"),
+    "gemini_cli": Program("@google/gemini-cli", "0.61.0", "gemini"),
+    "opencode": Program("opencode-ai", "1.18.33", "opencode", "postinstall.mjs"),
+    "qwen_code": Program("@qwen-code/qwen-code", "0.15.10", "qwen"),
+}
 """By a short name, which is the name of the folder."""
 
 
@@ -41,6 +49,8 @@ def install(name: str, folder: Path) -> Path:
     own.mkdir(parents=True)
     (own / "package.json").write_text(json.dumps({"private": True}), encoding="utf-8")
     subprocess.run([npm, "install", "--no-audit", "--no-fund", "--save-exact", wanted], cwd=own, check=True)
+    if program.setup is not None:
+        subprocess.run(["node", program.setup], cwd=own / "node_modules" / program.package, check=True)
     done.write_text(wanted, encoding="utf-8")
     return command
 

@@ -21,17 +21,21 @@ from astuner.schema import Capabilities, Chunk, Request
 from astuner.testing import until_so
 
 USER = [{"role": "user", "content": "the launch code is 0451"}]
+CONTENTS = [{"role": "user", "parts": [{"text": "the launch code is 0451"}]}]
 BODIES: dict[str, Any] = {
     "/v1/chat/completions": {"messages": USER},
     "/v1/completions": {"prompt": "the launch code is 0451"},
     "/v1/responses": {"input": USER},
     "/v1/messages": {"messages": USER, "max_tokens": 50},
+    "/v1beta/models/{model}:generateContent": {"contents": CONTENTS},
+    "/v1beta/models/{model}:streamGenerateContent": {"contents": CONTENTS},
 }
-PATHS = [*BODIES, "/v1/messages/count_tokens"]
+PATHS = [*BODIES, "/v1/messages/count_tokens", "/v1beta/models/{model}:countTokens"]
 
 
 def body_of(path: str, **more: Any) -> dict[str, Any]:
-    return {**BODIES.get(path, BODIES["/v1/messages"]), **more}
+    known = BODIES["/v1beta/models/{model}:generateContent" if path.startswith("/v1beta") else "/v1/messages"]
+    return {**BODIES.get(path, known), **more}
 
 
 def test_every_api_is_tried_here() -> None:
@@ -94,7 +98,7 @@ async def test_a_key_reaches_no_episode_but_its_own(serving: Any, path: str) -> 
             response = await client.post(path, json=body_of(path), headers=bearer(other.tuner.as_oai_baseurl_apikey().api_key))
             assert response.status_code == 200
         assert mine.calls == ()
-        assert len(other.calls) == (0 if path.endswith("count_tokens") else 2)
+        assert len(other.calls) == (0 if path.endswith(("count_tokens", "countTokens")) else 2)
 
 
 @pytest.mark.asyncio
@@ -147,9 +151,14 @@ with socket.create_connection((host, port)) as connection:
 """
 
 
+WAYS = [
+    (path, way) for path in BODIES for way in ("stream", "whole") if ":" not in path or (":stream" in path) == (way == "stream")
+]
+"""The routes of Gemini's API say themselves whether they stream."""
+
+
 @pytest.mark.asyncio
-@pytest.mark.parametrize("way", ["stream", "whole"])
-@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize(("path", "way"), WAYS)
 async def test_killing_the_agents_process_frees_its_slot(serving: Any, path: str, way: str) -> None:
     engine = Slow()
     async with serving(engine=engine) as stage:
@@ -231,7 +240,7 @@ async def test_the_log_holds_no_key_and_no_word_of_a_body(
                     for body in (
                         body_of(path),
                         body_of(path, stream=True),
-                        body_of(path, tools=0, messages="0451", input=0, prompt=0),
+                        body_of(path, tools=0, messages="0451", contents="0451", input=0, prompt=0),
                     ):
                         for sent in (key, down.recorder.tuner.as_oai_baseurl_apikey().api_key, f"{key}0"):
                             await client.post(path, json=body, headers=bearer(sent))

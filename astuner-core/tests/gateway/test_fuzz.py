@@ -163,6 +163,44 @@ VALID: dict[str, Any] = {
     },
 }
 VALID["/v1/messages/count_tokens"] = VALID["/v1/messages"]
+VALID["/v1beta/models/{model}:generateContent"] = {
+    "systemInstruction": {"parts": [{"text": "be brief"}]},
+    "contents": [
+        {"role": "user", "parts": [{"text": "hello"}]},
+        {
+            "role": "model",
+            "parts": [
+                {"text": "hm", "thought": True, "thoughtSignature": "s"},
+                {"text": "let me see"},
+                {"functionCall": {"id": "call12345", "name": "add", "args": {"a": 1}}},
+                {"functionCall": {"name": "add", "args": {}}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {"functionResponse": {"id": "call12345", "name": "add", "response": {"output": "3"}}},
+                {"functionResponse": {"name": "add", "response": {"error": "none"}}},
+                {"text": "go on"},
+            ],
+        },
+    ],
+    "tools": [{"functionDeclarations": [{**FUNCTION, "parameters": {"type": "OBJECT"}}]}, {"googleSearch": {}}],
+    "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["add"]}},
+    "generationConfig": {
+        "temperature": 1,
+        "topP": 0.95,
+        "topK": 64,
+        "candidateCount": 1,
+        "maxOutputTokens": 30,
+        "stopSequences": ["END"],
+        "responseMimeType": "application/json",
+        "responseJsonSchema": SCHEMA,
+        "thinkingConfig": {"includeThoughts": True, "thinkingLevel": "HIGH", "thinkingBudget": 5},
+    },
+}
+for method in ("streamGenerateContent", "countTokens"):
+    VALID[f"/v1beta/models/{{model}}:{method}"] = VALID["/v1beta/models/{model}:generateContent"]
 
 JUNK: tuple[Any, ...] = (
     None,

@@ -22,12 +22,17 @@ CALL = '<tool_call>\n{"name": "add", "arguments": {"a":1,  "b": 2}}\n</tool_call
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}}}
 FUNCTION = {"name": "add", "parameters": PARAMETERS}
 USER = [{"role": "user", "content": "hello"}]
+CONTENTS = [{"role": "user", "parts": [{"text": "hello"}]}]
+DECLARED = {"name": "add", "parametersJsonSchema": PARAMETERS}
 ASKED: dict[str, Any] = {
     "/v1/chat/completions": {"messages": USER, "tools": [{"type": "function", "function": FUNCTION}], "logprobs": True},
     "/v1/completions": {"prompt": "hello", "logprobs": 1},
     "/v1/responses": {"input": USER, "tools": [{"type": "function", **FUNCTION}]},
     "/v1/messages": {"messages": USER, "tools": [{"name": "add", "input_schema": PARAMETERS}], "max_tokens": 90},
     "/v1/messages/count_tokens": {"messages": USER},
+    "/v1beta/models/{model}:generateContent": {"contents": CONTENTS, "tools": [{"functionDeclarations": [DECLARED]}]},
+    "/v1beta/models/{model}:streamGenerateContent": {"contents": CONTENTS, "tools": [{"functionDeclarations": [DECLARED]}]},
+    "/v1beta/models/{model}:countTokens": {"contents": CONTENTS},
 }
 
 
@@ -87,14 +92,16 @@ async def test_requests_answers_and_refusals_conform(serving: Any, path: str) ->
         root = stage.gateway.base_url.removesuffix("/v1")
         async with httpx.AsyncClient(base_url=root, headers={"Authorization": f"Bearer {api.api_key}"}) as client:
             found = [
-                await client.post(path, json=ASKED[path]),
-                await client.post(path, json={}),
-                await client.post(path, json=ASKED[path], headers={"Authorization": "Bearer nobody"}),
-                await client.post(path, json=ASKED[path]),
+                await client.post(path.format(model="m"), json=ASKED[path]),
+                await client.post(path.format(model="m"), json={}),
+                await client.post(path.format(model="m"), json=ASKED[path], headers={"Authorization": "Bearer nobody"}),
+                await client.post(path.format(model="m"), json=ASKED[path]),
             ]
-    last = 200 if path.endswith("count_tokens") else 403
+    last = 200 if path.endswith(("count_tokens", "countTokens")) else 403
     assert [response.status_code for response in found] == [200, 400, 401, last]
     for response in found:
+        if response.headers["content-type"].startswith("text/event-stream"):
+            continue
         conforms(response.json(), path, response.status_code)
 
 

@@ -15,7 +15,6 @@ from astuner.transcript.episode_text import Details, format_outcome, format_tran
 from astuner.transcript.terminal_text import Page, strip_colours
 
 CALL = {
-    "target_tag": "agent",
     "parent": None,
     "kept": 0,
     "prompt_ids": np.array([5, 6], np.int32),
@@ -27,7 +26,7 @@ CALL = {
 def make_call(answer: Any, index: int = 0, agent: str = "agent", **fields: Any) -> Call:
     reply = answer if isinstance(answer, dict) else {"role": "assistant", "content": answer}
     output = np.array([7, 8, 2], np.int32)
-    return Call(**{**CALL, "index": index, "agent": agent, "reply": reply, "output_ids": output, **fields})
+    return Call(**{**CALL, "index": index, "agent": agent, "target_tag": agent, "reply": reply, "output_ids": output, **fields})
 
 
 def make_episode(*calls: Call, **fields: Any) -> Episode:
@@ -58,8 +57,8 @@ def test_each_call_says_what_was_fed_sampled_and_trained() -> None:
     trained = evolve(trained, logprobs=np.zeros(5, np.float32))
     found = evolve(make_episode(make_call("yes"), make_call("no", 1, untrained="frozen_agent")), samples=(trained,))
     lines = format_transcript(found, tokens=True).splitlines()
-    assert "    [call 0: 2 ids fed, 3 sampled, all trained, stop]" in lines
-    assert "    [call 1: 2 ids fed, 3 sampled, 0 trained (frozen_agent), stop]" in lines
+    assert "    [call 0: main line, 2 ids fed, 3 sampled, all trained, stop]" in lines
+    assert "    [call 1: side conversation, 2 ids fed, 3 sampled, 0 trained (frozen_agent), stop]" in lines
 
 
 def test_an_answer_that_is_trained_in_part_is_shown_token_by_token() -> None:

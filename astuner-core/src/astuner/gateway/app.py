@@ -7,15 +7,19 @@ import json
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from astuner.gateway.api_keys import Caller, read_key
+from astuner.gateway.api_keys import Caller, read_key, read_target_tag
 from astuner.gateway.dialects import DIALECTS, Dialect, Writer
 from astuner.gateway.dialects.anthropic_messages import ANTHROPIC_MESSAGES, error_body, read_anthropic_key
 from astuner.gateway.dialects.anthropic_request import messages_request
+from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import parse_body
+from astuner.gateway.dialects.gemini_content import MODELS, format_google_error, read_google_key, read_query_key
+from astuner.gateway.dialects.gemini_request import gemini_request
 from astuner.gateway.large_requests import read_large
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
 from astuner.gateway.recording.messages import normalise
@@ -64,22 +68,28 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
     async def show_model(request: Request) -> Response:
         authorise(find_recorder, read_anthropic_key(request.scope["headers"]))
         name = request.path_params["name"]
-        if name != model_name:
+        if name != model_name and read_target_tag(name, model_name) is None:
             raise ApiError(404, f"Model '{name}' is not served here; '{model_name}' is.", code="model_not_found", param="model")
-        return JSONResponse(the_model)
+        return JSONResponse({**the_model, "id": name})
 
     async def count_tokens(request: Request) -> Response:
-        recorder, caller = authorise(find_recorder, read_anthropic_key(request.scope["headers"]))
+        key = read_anthropic_key(request.scope["headers"])
+        return JSONResponse({"input_tokens": await count(request, key, partial(messages_request, counting=True))})
+
+    async def count_google_tokens(request: Request) -> Response:
+        key = read_google_key(request.scope["headers"]) or read_query_key(request.scope["query_string"])
+        return JSONResponse({"totalTokens": await count(request, key, partial(gemini_request, counting=True))})
+
+    async def count(request: Request, key: str, read: Callable[[Mapping[str, Any]], ChatRequest]) -> int:
+        recorder, caller = authorise(find_recorder, key)
         body = await read_body(request.scope, request.receive, max_body_bytes)
         await recorder.order.admit()
         try:
             if len(body) > LARGE_BODY:
-                counted = await read_large(
-                    body, recorder, lambda parsed: messages_request(parsed, counting=True), recorder.refuse_uncountable
-                )
+                counted = await read_large(body, recorder, read, recorder.refuse_uncountable)
             else:
-                counted = messages_request(parse_body(body), counting=True)
-            return JSONResponse({"input_tokens": await recorder.count(counted, caller)})
+                counted = read(parse_body(body))
+            return await recorder.count(counted, caller)
         finally:
             recorder.order.release()
 
@@ -111,6 +121,7 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
         routes=[
             *(Route(path, generation, methods=["POST"]) for path, generation in generations.items()),
             Route(f"{ANTHROPIC_MESSAGES.path}/count_tokens", count_tokens, methods=["POST"]),
+            Route(f"{MODELS}/{{model}}:countTokens", count_google_tokens, methods=["POST"]),
             Route("/v1/models", list_models, methods=["GET"]),
             Route("/v1/models/{name:path}", show_model, methods=["GET"]),
             Route("/healthz", report_health, methods=["GET"]),
@@ -145,12 +156,13 @@ class Generation:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; every failure is answered in the API's own error shape."""
         try:
-            recorder, caller = authorise(self.find_recorder, self.dialect.read_key(scope["headers"]))
+            key = self.dialect.read_key(scope["headers"]) or self.dialect.read_query_key(scope["query_string"])
+            recorder, caller = authorise(self.find_recorder, key)
             body = await read_body(scope, receive, self.max_body_bytes)
             await recorder.order.admit()
             try:
                 begin = self._begin_large if len(body) > LARGE_BODY else self._begin
-                request, turn = await begin(body, recorder, caller)
+                request, turn = await begin(body, recorder, caller, scope.get("path_params", {}).get("model"))
             finally:
                 recorder.order.release()
         except ApiError as error:
@@ -165,10 +177,12 @@ class Generation:
             watch = None if CANCELS in scope.get("extensions", ()) else asyncio.create_task(_watch(receive, turn))
             await self._serve(turn, request, watch, send)
 
-    async def _begin(self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller) -> tuple[ChatRequest, Turn]:
+    async def _begin(
+        self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller, model: str | None
+    ) -> tuple[ChatRequest, Turn]:
         await self.turnstile.acquire()
         try:
-            request = self.dialect.read(parse_body(body), recorder.read_messages)
+            request = self._read(parse_body(body), recorder.read_messages, model)
             return request, recorder.begin(request, caller)
         except LongText:
             # Its thread is waited for below, outside of the turnstile.
@@ -178,14 +192,22 @@ class Generation:
             asyncio.get_running_loop().call_soon(self.turnstile.release)
         return request, await recorder.begin_long(request, caller)
 
-    async def _begin_large(self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller) -> tuple[ChatRequest, Turn]:
+    async def _begin_large(
+        self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller, model: str | None
+    ) -> tuple[ChatRequest, Turn]:
         request = await read_large(
             body,
             recorder,
-            lambda parsed: self.dialect.read(parsed, normalise),
+            lambda parsed: self._read(parsed, normalise, model),
             lambda outlined, count_bytes: recorder.refuse_overlong(outlined, count_bytes, caller),
         )
         return request, await recorder.begin_long(request, caller)
+
+    def _read(self, parsed: Mapping[str, Any], read_messages: Normalise, model: str | None) -> ChatRequest:
+        """Read a body; `model` is that of the path, if it has one."""
+        tag = read_target_tag(parsed.get("model") if model is None else model, self.model_name)
+        request = self.dialect.read(parsed, read_messages)
+        return request if tag is None else evolve(request, target_tag=tag)
 
     async def _serve(self, turn: Turn, request: ChatRequest, watch: asyncio.Task[None] | None, send: Send) -> None:
         writer = self.dialect.make_writer(request, turn.id, self.model_name)
@@ -215,7 +237,10 @@ def _log(error: Exception) -> None:
 
 def _error_body(request: Request, error: ApiError) -> Mapping[str, Any]:
     """Return a refusal in the shape of the API of the request's path."""
-    return error_body(error) if request.url.path.startswith(ANTHROPIC_MESSAGES.path) else error.body
+    path = request.url.path
+    if path.startswith(MODELS):
+        return format_google_error(error)
+    return error_body(error) if path.startswith(ANTHROPIC_MESSAGES.path) else error.body
 
 
 def authorise(find_recorder: FindRecorder, key: str) -> tuple[EpisodeRecorder, Caller]:

@@ -14,6 +14,7 @@ from attrs import frozen
 from astuner.rendering.decoding import TextStream
 from astuner.schema import Call, Episode, Failure, Message, Unjudged, Verdict
 from astuner.token_streams import stream_length
+from astuner.transcript.conversations import name_conversations
 from astuner.transcript.terminal_text import Page
 from astuner.transcript.trained_tokens import mark_trained_tokens
 
@@ -92,6 +93,7 @@ class _Transcript:
     def __init__(self, episode: Episode, page: Page, details: Details | None, shown: Mapping[str, str]) -> None:
         self._episode, self._page, self._details, self._shown = episode, page, details, shown
         self._trained = mark_trained_tokens(episode) if details is not None else {}
+        self._conversations = name_conversations(episode.calls) if details is not None else {}
         self._said: dict[str, list[Message]] = {}
         """By agent, the conversation of its last call without token ids: such calls store whole conversations."""
         self._is_shortened = False
@@ -143,11 +145,11 @@ class _Transcript:
     def _reply(self, call: Call) -> Iterator[str]:
         reply = call.reply or {"role": "assistant", "content": f"(no answer: {call.untrained or call.finish_reason})"}
         if self._details is None:
-            yield from self._message(reply, call.agent)
+            yield from self._message(reply, _name_speaker(call))
             return
         trained = self._trained[call.index]
         kind = None if not len(trained) else "trained" if trained.all() else "untrained" if not trained.any() else None
-        yield from self._message(reply, call.agent, kind)
+        yield from self._message(reply, _name_speaker(call), kind)
         yield self._page.paint(f"    [{self._tokens(call, trained)}]", "tokens")
         if trained.any() and not trained.all() and self._details.decode is not None:
             text = _mark_trained(call, trained, self._details.decode, self._page)
@@ -156,12 +158,13 @@ class _Transcript:
     def _tokens(self, call: Call, trained: Mask) -> str:
         if not stream_length(call):
             return f"call {call.index}: {call.finish_reason}, no token ids"
+        named = f"{self._conversations[call.index]}, " if call.index in self._conversations else ""
         begun = f"continues call {call.parent} after {call.kept} ids, " if call.parent is not None else ""
         count, sampled = int(trained.sum()), len(call.output_ids)
         why = f" ({self._why_untrained(call)})" if count < sampled else ""
         share = "all" if count == sampled and sampled else str(count)
         fed = f"{begun}{len(call.prompt_ids)} ids fed"
-        return f"call {call.index}: {fed}, {sampled} sampled, {share} trained{why}, {call.finish_reason}"
+        return f"call {call.index}: {named}{fed}, {sampled} sampled, {share} trained{why}, {call.finish_reason}"
 
     def _why_untrained(self, call: Call) -> str:
         if call.untrained is not None:
@@ -183,6 +186,11 @@ class _Transcript:
         found = self._page.shorten(text)
         self._is_shortened |= found != text
         return found
+
+
+def _name_speaker(call: Call) -> str:
+    """Return the agent, with its target if that has another name."""
+    return call.agent if call.target_tag == call.agent else f"{call.agent}@{call.target_tag}"
 
 
 def _mark_trained(call: Call, trained: Mask, decode: Callable[[Sequence[int]], str], page: Page) -> str:

@@ -6,9 +6,10 @@ from astuner.gateway.dialects.anthropic_messages import ANTHROPIC_MESSAGES
 from astuner.gateway.dialects.chat_completions import CHAT_COMPLETIONS
 from astuner.gateway.dialects.completions import COMPLETIONS
 from astuner.gateway.dialects.dialect import Dialect, Writer
+from astuner.gateway.dialects.gemini_content import GEMINI_CONTENT, GEMINI_STREAM
 from astuner.gateway.dialects.responses import RESPONSES
 
-DIALECTS: tuple[Dialect, ...] = (CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, ANTHROPIC_MESSAGES)
+DIALECTS: tuple[Dialect, ...] = (CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, ANTHROPIC_MESSAGES, GEMINI_CONTENT, GEMINI_STREAM)
 """The APIs that the gateway serves, one route each."""
 
 __all__ = ["DIALECTS", "Dialect", "Writer"]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from astuner.gateway.dialects.anthropic_request import INVALID_JSON, messages_request
+from astuner.gateway.dialects.anthropic_request import messages_request
+from astuner.gateway.dialects.arguments import INVALID_JSON, wrap_arguments
 from astuner.gateway.dialects.dialect import Dialect, Headers, encode_event, encode_json, read_bearer
 from astuner.gateway.recording.choice_events import Answer
 
@@ -97,7 +98,7 @@ class MessageWriter:
     def _tool_use(self, call: Mapping[str, Any]) -> bytes:
         block = {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {}}
         written = call["function"]["arguments"]
-        if INVALID_JSON in (given := _input(written)):
+        if INVALID_JSON in (given := wrap_arguments(written)):
             written = json.dumps(given, ensure_ascii=False)
         return self._begin(block) + self._part({"type": "input_json_delta", "partial_json": written}) + self._end()
 
@@ -165,22 +166,11 @@ def _content(reply: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield _block("text", reply["content"])
     for call in reply.get("tool_calls") or ():
         function = call["function"]
-        yield {"type": "tool_use", "id": call["id"], "name": function["name"], "input": _input(function["arguments"])}
+        yield {"type": "tool_use", "id": call["id"], "name": function["name"], "input": wrap_arguments(function["arguments"])}
 
 
 def _block(kind: str, text: str) -> dict[str, Any]:
     return {"type": kind, kind: text, **({"signature": ""} if kind == "thinking" else {})}
-
-
-def _input(arguments: str) -> Mapping[str, Any]:
-    """Return the arguments of a tool call as an object that every client can parse."""
-    try:
-        found = json.loads(arguments)
-        # Python parses numbers that JSON does not have: NaN, Infinity, 1e999.
-        json.dumps(found, allow_nan=False)
-    except (ValueError, RecursionError):
-        found = arguments
-    return found if isinstance(found, dict) else {INVALID_JSON: arguments}
 
 
 def _event(body: Mapping[str, Any]) -> bytes:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
+from astuner.gateway.dialects.anthropic_blocks import Block, read_block_text, read_blocks
+from astuner.gateway.dialects.anthropic_tools import read_tool_choice, read_tools
+from astuner.gateway.dialects.arguments import unwrap_arguments
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import (
     format_value,
-    read_flag,
     read_integer,
     read_list,
     read_object,
@@ -24,20 +25,8 @@ from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
 
-REFUSED = ("mcp_servers", "container")
-"""Fields for tools that only Anthropic's own servers have."""
-
 THINKS = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
 """Types of `thinking`, and whether the template opens the answer with reasoning."""
-
-CHOICES = {"auto": "auto", "any": "required", "none": "none"}
-"""Types of `tool_choice` without a tool name, and their names in chat completions."""
-
-INVALID_JSON = "INVALID_JSON"
-"""The only key of an input that wraps arguments other than a JSON object: the API has no other form."""
-
-Block = tuple[str, Mapping[str, Any]]
-"""A content block with its place in the body."""
 
 
 def messages_request(body: Mapping[str, Any], read_messages: Normalise = normalise, *, counting: bool = False) -> ChatRequest:
@@ -45,17 +34,16 @@ def messages_request(body: Mapping[str, Any], read_messages: Normalise = normali
 
     With `counting`, `max_tokens` may be missing.
     """
-    for name in REFUSED:
-        if body.get(name):
-            raise bad_request(f"'{name}' is not served; declare the tools in 'tools' and run them in the agent.", name)
     if not counting and read_integer(body, "max_tokens", 1, None) is None:
         raise bad_request("'max_tokens' is missing.", "max_tokens")
-    tools = [_read_tool(tool, f"tools[{number}]") for number, tool in enumerate(read_list(body, "tools"))]
+    given = read_list(body, "tools")
+    tools, hosted = read_tools(given)
+    left_out = [tool.get("name") for tool in given if tool.get("type") in hosted]
     kwargs, ignored = _read_thinking(read_object(body, "thinking"))
     output = read_object(body, "output_config")
     chat: dict[str, Any] = {
         **{name: body.get(name) for name in ("max_tokens", "temperature", "top_p", "top_k", "stream", "seed")},
-        **_tool_choice(read_object(body, "tool_choice"), tools),
+        **read_tool_choice(read_object(body, "tool_choice"), tools, left_out),
         "messages": [*_system(body.get("system")), *_conversation(body.get("messages"))],
         "tools": tools,
         "stop": list(read_strings(body, "stop_sequences")),
@@ -63,54 +51,15 @@ def messages_request(body: Mapping[str, Any], read_messages: Normalise = normali
         "reasoning_effort": read_text(output, "effort"),
         "chat_template_kwargs": {**kwargs, **read_object(body, "chat_template_kwargs")},
     }
-    if body.get("context_management"):
-        ignored = (*ignored, "context_management")
+    ignored += tuple(name for name in ("context_management", "container") if body.get(name))
+    hosted += ("mcp_servers",) if body.get("mcp_servers") else ()
     request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})}, read_messages)
-    return evolve(request, ignored=(*request.ignored, *ignored)) if ignored else request
-
-
-def _tool_choice(choice: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return `tool_choice` and `parallel_tool_calls`; raises ApiError (400)."""
-    if not choice:
-        return {}
-    kind = choice.get("type")
-    wanted: Any = CHOICES.get(kind) if isinstance(kind, str) else None
-    if kind == "tool":
-        names = [tool["function"]["name"] for tool in tools]
-        if choice.get("name") not in names:
-            known = ", ".join(names) or "none"
-            raise bad_request(
-                f"'tool_choice.name' is {format_value(choice.get('name'))}; the tools are: {known}.", "tool_choice.name"
-            )
-        wanted = {"type": "function", "function": {"name": choice["name"]}}
-    if wanted is None:
-        raise bad_request(f"'tool_choice.type' is {format_value(kind)}; known: {', '.join(CHOICES)}, tool.", "tool_choice.type")
-    return {"tool_choice": wanted, "parallel_tool_calls": not read_flag(choice, "disable_parallel_tool_use", False)}
-
-
-def _read_tool(tool: Any, place: str) -> Mapping[str, Any]:
-    """Return a tool; raises ApiError (400) for one that the agent does not run itself."""
-    if not isinstance(tool, dict):
-        raise bad_request(f"{place} must be an object.", place)
-    if tool.get("type") not in (None, "custom"):
-        raise bad_request(
-            f"{place}.type is {format_value(tool['type'])}, which only Anthropic's models support; "
-            "declare your own tool with a name, a description and an input_schema.",
-            f"{place}.type",
-        )
-    if not isinstance(tool.get("name"), str) or not tool["name"] or not isinstance(tool.get("input_schema"), dict):
-        raise bad_request(f"{place} needs a name and an input_schema.", place)
-    if not isinstance(tool.get("description"), str | None):
-        raise bad_request(f"{place}.description must be a string.", f"{place}.description")
-    function = {"name": tool["name"], "parameters": tool["input_schema"]}
-    if tool.get("description") is not None:
-        function["description"] = tool["description"]
-    return {"type": "function", "function": function}
+    return evolve(request, ignored=(*request.ignored, *ignored), hosted_tools=hosted) if ignored or hosted else request
 
 
 def _system(system: Any) -> Iterator[Mapping[str, Any]]:
     if system:
-        yield {"role": "system", "content": [_text(block, place) for place, block in _blocks(system, "system")]}
+        yield {"role": "system", "content": [read_block_text(block, place) for place, block in read_blocks(system, "system")]}
 
 
 def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
@@ -125,7 +74,7 @@ def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
         role = message.get("role")
         if role not in ("user", "assistant", "system"):
             raise bad_request(f"{place}.role is {format_value(role)}; known roles: user, assistant, system.", f"{place}.role")
-        blocks = _blocks(message.get("content"), f"{place}.content")
+        blocks = read_blocks(message.get("content"), f"{place}.content")
         if not blocks and role != "assistant":
             raise bad_request(f"{place}.content is empty.", f"{place}.content")
         if turns and turns[-1][0] == role:
@@ -146,7 +95,7 @@ def _split_turn(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any
     texts: list[str] = []
     for place, block in blocks:
         if block.get("type") != "tool_result" or role != "user":
-            texts.append(_text(block, place))
+            texts.append(read_block_text(block, place))
             continue
         if texts:
             yield {"role": role, "content": texts}
@@ -159,7 +108,7 @@ def _split_turn(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any
 def _result(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     call_id = read_string_in(block, "tool_use_id", place)
     content = block.get("content")
-    parts = [] if content is None else [_text(part, at) for at, part in _blocks(content, f"{place}.content")]
+    parts = [] if content is None else [read_block_text(part, at) for at, part in read_blocks(content, f"{place}.content")]
     if block.get("is_error"):
         # Chat templates cannot mark errors, and a model must see that its call failed.
         parts = ["Error:", *parts]
@@ -178,7 +127,7 @@ def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
             thoughts.append(read_string_in(block, "thinking", place))
         elif kind != "redacted_thinking":
             # Redacted thinking was encrypted by another model's server and cannot be read.
-            texts.append(_text(block, place))
+            texts.append(read_block_text(block, place))
     # A streamed answer may have text before and after a tool call; both are the content.
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if any(thoughts):
@@ -192,29 +141,8 @@ def _call(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     given = block.get("input")
     if not isinstance(given, dict):
         raise bad_request(f"{place}.input must be an object.", f"{place}.input")
-    raw = given.get(INVALID_JSON) if len(given) == 1 else None
-    arguments = raw if isinstance(raw, str) else json.dumps(given, ensure_ascii=False)
-    function = {"name": read_string_in(block, "name", place), "arguments": arguments}
+    function = {"name": read_string_in(block, "name", place), "arguments": unwrap_arguments(given)}
     return {"id": read_string_in(block, "id", place), "type": "function", "function": function}
-
-
-def _blocks(content: Any, place: str) -> list[Block]:
-    if isinstance(content, str):
-        return [(place, {"type": "text", "text": content})]
-    if not isinstance(content, list):
-        raise bad_request(f"{place} must be a string or a list of content blocks.", place)
-    blocks = [(f"{place}[{number}]", block) for number, block in enumerate(content)]
-    for at, block in blocks:
-        if not isinstance(block, dict):
-            raise bad_request(f"{at} must be an object.", at)
-    return blocks
-
-
-def _text(block: Mapping[str, Any], place: str) -> str:
-    if block.get("type") != "text":
-        kind = format_value(block.get("type"))
-        raise bad_request(f"{place} is a block of type {kind}, which is not served here; nothing is dropped silently.", place)
-    return read_string_in(block, "text", place)
 
 
 def _read_thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:

@@ -76,17 +76,23 @@ def encode_event(body: Mapping[str, Any], name: str | None = None) -> bytes:
     return head + b"data: " + encode_json(body) + b"\n\n"
 
 
+def _find_no_key(query: bytes) -> str:
+    return ""
+
+
 @frozen(kw_only=True)
 class Dialect:
     """One API: a route, how its bodies are read, and how answers and errors are written."""
 
     path: str
-    """Path of the POST route: `/v1/…`."""
+    """Path of the POST route: `/v1/…`. `{model}` in it is the name of the model, which a body has in its place otherwise."""
     read: Callable[[Mapping[str, Any], Normalise], ChatRequest]
     """Reads a parsed body, normalising its messages; raises ApiError (400) with the reason and the parameter."""
     make_writer: Callable[[ChatRequest, str, str], Writer]
     """Makes the writer of the response to a request, from an id that is unique to it and the served model's name."""
     read_key: Callable[[Headers], str] = read_bearer
-    """Returns a request's API key; empty if it has none."""
+    """Returns the API key of a request's headers; empty if they have none."""
+    read_query_key: Callable[[bytes], str] = _find_no_key
+    """Returns the API key of a request's query, for APIs that allow it there; empty if it has none."""
     format_error: Callable[[ApiError], Mapping[str, Any]] = attrgetter("body")
     """Returns the JSON body of a refusal, in the shape that the API's clients raise."""

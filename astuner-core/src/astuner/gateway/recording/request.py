@@ -17,6 +17,8 @@ class ChatRequest:
     """One request of an agent."""
 
     messages: tuple[Message, ...]
+    target_tag: str | None = None
+    """The target that the request names by its model, `SERVED@TAG`; None for that of its key."""
     prompts: tuple[str | tuple[int, ...], ...] = ()
     """Texts or token ids to continue verbatim, instead of messages; each has its own choices."""
     previous: str | None = None
