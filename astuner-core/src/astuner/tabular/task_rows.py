@@ -43,8 +43,8 @@ def make_tasks(
 
     `columns` maps a field of `Task`, or a key of its metadata, to the column that it is taken from. Unused columns
     go to the metadata under their own names; a column `metadata` that holds an object is merged into it. A row without
-    an id gets one from its content. Two rows with one id raise `DataError`, which names both; with `keep_repeats` only if the data
-    has ids: a row that repeats another one has its position in its id. `default_query` is the query of a row without one.
+    an id gets one from its content. Two rows with one id raise `DataError`, which names both; with `keep_repeats` only if the
+    data has ids: a row that repeats another one has its position in its id. `default_query` is the query of a row without one.
     """
     mapping = dict(columns or {})
     known = UniqueIds()

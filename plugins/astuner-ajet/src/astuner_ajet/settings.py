@@ -70,6 +70,10 @@ def read_settings(run_info: RunInfo | None) -> Settings:
     tree: dict[str, Any] = make_converter().unstructure(Config() if run_info is None else run_info.config)
     for old, new in KEY_ALIASES.items():
         _copy_key(tree, new.split("."), old.split("."))
+    # What was below the root of the file, and is no key of anybody.
+    own = tree["workflow"].get(ROOTS[0])
+    if isinstance(own, Mapping):
+        tree = {**own, **tree}
     native = {} if run_info is None or not run_info.native else {run_info.backbone: run_info.native}
     return Settings({**native, **tree["workflow"], **dict.fromkeys(ROOTS, tree)})
 
