@@ -79,6 +79,13 @@ def find_dialect(values: Any, path: Path) -> SpokenDialect | None:
     return None
 
 
+def load_dialect(name: str, path: Path) -> SpokenDialect:
+    """Return an installed dialect by its name; raises `ConfigError` with the blame if it fails, `KeyError` for an unknown name."""
+    point = entry_points(group=GROUP)[name]
+    blame = _format_blame(point)
+    return SpokenDialect(name=name, dialect=_call(lambda: point.load()(), blame, path), values={}, blame=blame)
+
+
 def move_places(places: Mapping[str, Place], answers: Sequence[Answer]) -> dict[str, Place]:
     """Return where the translated keys are written; the longest old path that holds a key decides."""
     moves = {answer.key: answer.keys[0] for answer in answers if answer.keys}
