@@ -63,9 +63,7 @@ def test_an_import_decides_before_the_rows() -> None:
 
 def test_what_an_import_refuses_is_left_out_with_its_sentence() -> None:
     found, answers = translate({"loop": {"rows": 7}})
-    assert answers["loop.rows"] == Answer(
-        key="loop.rows", kind="dropped", reason="7 is odd: data.train_batch_size is half of it"
-    )
+    assert answers["loop.rows"] == Answer(key="loop.rows", kind="dropped", reason="7 is odd: data.train_batch_size is half of it")
     assert "astuner.data.train_batch_size" not in found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -40,18 +41,16 @@ def test_a_script_gives_a_tree_of_values() -> None:
 
 
 def test_a_script_without_keys_is_refused() -> None:
-    with pytest.raises(ConfigError, match="section.key=value"):
+    with pytest.raises(ConfigError, match=r"section\.key=value"):
         read_shell_overrides("echo hello", Path("run.sh"))
 
 
 def test_an_open_quote_is_a_problem_of_the_file() -> None:
-    with pytest.raises(ConfigError, match=r"run\.sh.*cannot be read|cannot be read.*"):
+    with pytest.raises(ConfigError, match="not a shell script that can be read"):
         read_shell_overrides("python x a.b='1", Path("run.sh"))
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    try:
+    with contextlib.suppress(ConfigError):
         assert read_shell_overrides(text, Path("run.sh"))
-    except ConfigError:
-        pass

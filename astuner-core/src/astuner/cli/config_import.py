@@ -52,7 +52,7 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
             {
                 "answers": [asdict(answer) for answer in imported.answers],
                 "problems": [asdict(problem) for problem in imported.open_problems],
-                "is_checked": imported.is_checked,
+                "is_unchecked": imported.is_unchecked,
             }
         )
         return
@@ -68,9 +68,10 @@ def _format_lines(imported: Imported) -> list[str]:
     ]
     counts = {kind: sum(answer.kind == kind for answer in imported.answers) for kind in words}
     lines = [align_columns([("KEY", "HERE"), *rows]), ""]
-    lines.append(
-        f"{len(rows)} keys: {counts['translated']} arrived, {counts['ignored']} are not needed, {counts['dropped']} were left out."
-    )
+    arrived, ignored, dropped = counts["translated"], counts["ignored"], counts["dropped"]
+    lines.append(f"{len(rows)} keys: {arrived} arrived, {ignored} are not needed, {dropped} were left out.")
+    if imported.is_unchecked:
+        lines.append("The trainer is not installed here: it has not checked the keys that stay its own.")
     if imported.open_problems:
         lines += ["To be done:", *(f"  {problem}" for problem in imported.open_problems)]
     return lines

@@ -80,7 +80,7 @@ def find_dialect(values: Any, path: Path) -> SpokenDialect | None:
 
 
 def load_dialect(name: str, path: Path) -> SpokenDialect:
-    """Return an installed dialect by its name; raises `ConfigError` with the blame if it fails, `KeyError` for an unknown name."""
+    """Return an installed dialect; raises `ConfigError` with the blame if it fails, `KeyError` for an unknown name."""
     point = entry_points(group=GROUP)[name]
     blame = _format_blame(point)
     return SpokenDialect(name=name, dialect=_call(lambda: point.load()(), blame, path), values={}, blame=blame)

@@ -31,6 +31,10 @@ __all__ = ["Imported", "import_config", "list_sources"]
 MOST_ROUNDS = 20
 """Each leaves out what the one before found wrong; a trainer's own check may name its faults one by one."""
 
+USERS_FILES = tuple(
+    f"{ROOT}.{key}" for key in ("model.path", "task_reader", "rollout.user_workflow", "task_judge.judge_protocol")
+)
+
 AGENT = '''\
 """Plays one question and one answer, as the trainer that this project comes from did, and rewards an exact answer."""
 
@@ -67,12 +71,12 @@ class Imported:
     """What the user still has to provide, or to correct."""
     agent: str | None
     """The text of `agent.py` beside it, if the source names no agent that runs here."""
-    is_checked: bool
-    """Whether the trainer's own check of its keys has taken part: it has to be installed."""
+    is_unchecked: bool
+    """Whether the trainer could not check the keys that stay its own, since it is not installed here."""
 
 
 def list_sources() -> tuple[str, ...]:
-    """Return the names that `--from` takes here: those of installed dialects, and of backbones with a configuration of their own."""
+    """Return what `--from` takes here: the names of installed dialects, and of backbones with a configuration of their own."""
     return tuple(sorted({*_list_dialects(), *_list_aligned()}))
 
 
@@ -90,13 +94,13 @@ def import_config(source: Path, origin: str, target: Path) -> Imported:
     roots: Tree = change_leaves(translation.roots, lambda value, _: value)
     answers = {answer.key: answer for answer in translation.answers}
     agent = _add_agent(roots)
-    problems, is_checked = _drop_faults(roots, answers, alignment, target, agent)
+    problems, is_unchecked = _drop_faults(roots, answers, alignment, target, agent)
     return Imported(
         text=_write(roots, answers.values(), source, origin),
         answers=tuple(answers.values()),
         open_problems=tuple(problems),
         agent=agent,
-        is_checked=is_checked,
+        is_unchecked=is_unchecked,
     )
 
 
@@ -182,15 +186,15 @@ def _drop_faults(
     for _ in range(MOST_ROUNDS):
         loaded = _load(roots, target)
         problems = [*loaded.problems]
-        if alignment is not None and all(_needs_variable(problem, roots) for problem in problems):
+        if alignment is not None and all(_is_for_the_user(problem.key or "", roots) for problem in problems):
             try:
                 problems += align(alignment, loaded, ask_trainer=ask_trainer).problems
             except (AstunerError, ImportError):
                 ask_trainer = False
                 problems += align(alignment, loaded, ask_trainer=False).problems
-        if not any([_drop(problem, roots, answers) for problem in problems]):  # each of them, not up to the first
+        if sum(_drop(problem, roots, answers) for problem in problems) == 0:
             break
-    return [evolve(problem, file=None, line=None) for problem in problems if not _is_agent(problem, agent)], ask_trainer and alignment is not None
+    return [evolve(problem, file=None, line=None) for problem in problems if not _is_agent(problem, agent)], not ask_trainer
 
 
 def _load(roots: Tree, target: Path) -> LoadedConfig:
@@ -202,22 +206,29 @@ def _load(roots: Tree, target: Path) -> LoadedConfig:
 
 
 def _drop(problem: Problem, roots: Tree, answers: dict[str, Answer]) -> bool:
-    """Leave out the key that a problem is about, or one that it names, if it came from the source and is written down in it."""
+    """Leave out the keys that a problem is about, or else those that it names, if they came from the source."""
     wrong = problem.key or ""
-    for key, answer in answers.items():
-        if answer.kind != "translated" or any("${oc.env" in str(get(roots, ours)) for ours in answer.keys):
-            continue  # the user sets that variable before the run
-        is_meant = any(wrong == ours or wrong.startswith((f"{ours}.", f"{ours}[")) for ours in answer.keys)
-        if is_meant or re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.])", problem.message):
-            for ours in answer.keys:
-                _remove(roots, ours)
-            answers[key] = Answer(key=key, kind="dropped", reason=problem.message.rstrip("."))
-            return True
-    return False
+    placed = {
+        key: answer
+        for key, answer in answers.items()
+        if answer.kind == "translated" and not any(_is_for_the_user(ours, roots) for ours in answer.keys)
+    }
+    meant = [key for key, answer in placed.items() if any(_is_part(wrong, ours) or _is_part(ours, wrong) for ours in answer.keys)]
+    named = [key for key in placed if re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.])", problem.message)]
+    for key in meant or named:
+        for ours in placed[key].keys:
+            _remove(roots, ours)
+        answers[key] = Answer(key=key, kind="dropped", reason=problem.message.rstrip("."))
+    return bool(meant or named)
 
 
-def _needs_variable(problem: Problem, roots: Tree) -> bool:
-    return "${oc.env" in str(get(roots, problem.key or "")) or (problem.key or "").endswith(("user_workflow", "judge_protocol"))
+def _is_part(key: str, section: str) -> bool:
+    return key == section or key.startswith((f"{section}.", f"{section}["))
+
+
+def _is_for_the_user(key: str, roots: Tree) -> bool:
+    """Whether a key stays although something is wrong with it: it names a file of the user's, or a variable to be set."""
+    return key.startswith(USERS_FILES) or "${oc.env" in str(get(roots, key))
 
 
 def _remove(roots: Tree, key: str) -> None:

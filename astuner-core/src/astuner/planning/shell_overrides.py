@@ -16,8 +16,6 @@ _KEY = re.compile(r"\+{0,2}(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)=(?P<value>.*
 _ASSIGNMENT = re.compile(r"(?:export\s+)?(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 _DEFAULT = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^${}]*)\}")
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)\}|(?P<plain>\w+))")
-DEEPEST = 10
-"""Variables that name variables."""
 
 
 def read_shell_overrides(text: str, path: Path) -> Tree:
@@ -31,7 +29,7 @@ def read_shell_overrides(text: str, path: Path) -> Tree:
         if (found := _KEY.fullmatch(word)) is not None:
             put(tree, found["key"], _parse(_expand(found["value"], variables), path))
         elif (found := _ASSIGNMENT.fullmatch(word)) is not None and not found["value"].startswith("("):
-            variables[found["name"]] = found["value"]
+            variables[found["name"]] = _expand(found["value"], variables)
     if not tree:
         message = "no word of this script is `section.key=value`, as in data.train_batch_size=1024."
         raise ConfigError([Problem(message=message, file=path)])
@@ -50,13 +48,14 @@ def _split(text: str, path: Path) -> Iterator[str]:
 
 
 def _expand(value: str, variables: dict[str, str]) -> str:
-    for _ in range(DEEPEST):
-        expanded = _DEFAULT.sub(lambda found: variables.get(found["name"], found["default"]), value)
-        expanded = _VARIABLE.sub(lambda found: variables.get(found["braced"] or found["plain"], found[0]), expanded)
-        if expanded == value:
-            break
-        value = expanded
-    return _VARIABLE.sub(lambda found: f"${{oc.env:{found['braced'] or found['plain']}}}", value)
+    """Replace the variables that were set above; those of the environment are left to the run."""
+
+    def find(found: re.Match[str]) -> str:
+        name = found["braced"] or found["plain"]
+        return variables.get(name, f"${{oc.env:{name}}}")
+
+    with_defaults = _DEFAULT.sub(lambda found: variables.get(found["name"], found["default"]), value)
+    return _VARIABLE.sub(find, with_defaults)
 
 
 def _parse(value: str, path: Path) -> Any:

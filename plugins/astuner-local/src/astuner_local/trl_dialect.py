@@ -34,7 +34,12 @@ RENAMED: Mapping[str, str] = {
 }
 """Its key → ours, with the same value."""
 
-LOSSES: Mapping[str, str] = {"grpo": "seq-mean-token-mean", "dr_grpo": "seq-mean-token-sum-norm", "dapo": "token-mean", "bnpo": "token-mean"}
+LOSSES: Mapping[str, str] = {
+    "grpo": "seq-mean-token-mean",
+    "dr_grpo": "seq-mean-token-sum-norm",
+    "dapo": "token-mean",
+    "bnpo": "token-mean",
+}
 SCHEDULES = ("constant", "cosine", "linear")
 LOGGERS = ("tensorboard", "wandb", "mlflow", "swanlab", "trackio")
 DTYPES = ("float32", "bfloat16", "auto")
@@ -51,7 +56,6 @@ DROPPED: Mapping[str, str] = {
     "top_k": "0 means all tokens there, and -1 here: rollout.top_k",
     "min_p": "training wants the distribution that was sampled: rollout.temperature, top_p and top_k",
     "repetition_penalty": "training wants the distribution of the model itself",
-    "report_to": "trainer_common.logger",
     "resume_from_checkpoint": "`astuner run --resume`",
     "push_to_hub": "`astuner export` writes a model that other tools load and upload",
     "deepspeed": "the backbone 'verl' shards models over GPUs",
@@ -90,7 +94,7 @@ def _read_tasks(values: Keys) -> Keys:
 
 
 def _read_batch(values: Keys) -> Keys:
-    """TRL counts answers: a process takes `per_device_train_batch_size` at a time, `gradient_accumulation_steps` times for a step."""
+    """TRL counts answers: `per_device_train_batch_size` at a time, `gradient_accumulation_steps` times for a step."""
     answers = values.get("per_device_train_batch_size", 8) * values.get("gradient_accumulation_steps", 1)
     tasks, rest = divmod(answers, values.get("num_generations", 8))
     if rest or not tasks:
@@ -100,7 +104,11 @@ def _read_batch(values: Keys) -> Keys:
 
 def _read_divergence(values: Keys) -> Keys:
     beta = values["beta"]
-    return {"trainer_common.use_kl_loss": True, "trainer_common.kl_loss_coef": beta} if beta else {"trainer_common.use_kl_loss": False}
+    return (
+        {"trainer_common.use_kl_loss": True, "trainer_common.kl_loss_coef": beta}
+        if beta
+        else {"trainer_common.use_kl_loss": False}
+    )
 
 
 def _read_scaling(values: Keys) -> Keys:
@@ -155,7 +163,9 @@ READERS: Mapping[str, Callable[[Keys], Keys]] = {
     "beta": _read_divergence,
     "scale_rewards": _read_scaling,
     "loss_type": _read_one_of("loss_type", "trainer_common.loss_agg_mode", LOSSES),
-    "lr_scheduler_type": _read_one_of("lr_scheduler_type", "trainer_common.optim.lr_scheduler_type", dict(zip(SCHEDULES, SCHEDULES, strict=True))),
+    "lr_scheduler_type": _read_one_of(
+        "lr_scheduler_type", "trainer_common.optim.lr_scheduler_type", dict(zip(SCHEDULES, SCHEDULES, strict=True))
+    ),
     "dtype": _read_one_of("dtype", "model.dtype", dict(zip(DTYPES, DTYPES, strict=True))),
     "torch_dtype": _read_one_of("torch_dtype", "model.dtype", dict(zip(DTYPES, DTYPES, strict=True))),
     "max_steps": _read_steps,

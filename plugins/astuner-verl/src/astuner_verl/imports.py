@@ -99,9 +99,7 @@ IMPORTS = (
     Import("algorithm.adv_estimator", _read_estimator),
     Import("algorithm.norm_adv_by_std_in_grpo", _read_as("trainer_common.algorithm.norm_adv_by_std_in_grpo")),
     Import("algorithm.filter_groups.enable", _read_as("trainer_common.algorithm.filter_groups.enable")),
-    Import(
-        "algorithm.filter_groups.max_num_gen_batches", _read_as("trainer_common.algorithm.filter_groups.max_num_gen_batches")
-    ),
+    Import("algorithm.filter_groups.max_num_gen_batches", _read_as("trainer_common.algorithm.filter_groups.max_num_gen_batches")),
     Import((f"{ACTOR}.clip_ratio", f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high"), _read_clip),
     Import(f"{ACTOR}.use_kl_loss", _read_as("trainer_common.use_kl_loss")),
     Import(f"{ACTOR}.loss_agg_mode", _read_as("trainer_common.loss_agg_mode")),
