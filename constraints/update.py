@@ -16,6 +16,7 @@ TORCH = "torch==2.13.0"
 WANTED = [
     f"{ROOT}/astuner-core[parquet,rollout]",
     f"{ROOT}/plugins/astuner-local",
+    f"{ROOT}/plugins/astuner-ajet",
     f"{ROOT}/plugins/astuner-envs[gymnasium,reasoning-gym]",
     f"{ROOT}/plugins/astuner-judges[env,llm,math-verify,reasoning-gym]",
     f"{ROOT}/plugins/astuner-readers[documents,env,hf,llm,reasoning-gym,traces]",
@@ -68,8 +69,15 @@ WANTED_WITH_TRACE_SERVERS = [
 ]
 WANTED_WITH_AGENTSCOPE_1 = [
     f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/plugins/astuner-ajet",
     f"{ROOT}/plugins/astuner-local",
     f"{ROOT}/plugins/astuner-judges",
+    f"{ROOT}/plugins/astuner-readers[hf]",
+    "gymnasium",
+    "langchain",
+    "langchain-openai",
+    "python-dotenv",
+    "requests",
     "agentscope==1.0.21",
     # It breaks with later ones, and needs the last two, without saying either.
     "mcp<2",

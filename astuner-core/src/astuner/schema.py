@@ -75,6 +75,8 @@ class WorkflowTask:
     split: Split = "train"
     attempt: int = 0
     """0 for the first try, counting up with each retry."""
+    settings: Mapping[str, Any] = field(factory=dict, converter=_to_mapping)
+    """The section `workflow` of the configuration, for the workflow; empty where a judge reads it."""
 
 
 @frozen

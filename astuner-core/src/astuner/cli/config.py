@@ -23,6 +23,7 @@ config = LazySubcommands(
         "validate": ("astuner.cli.config:validate", "Check every key and component without starting anything."),
         "show": ("astuner.cli.config:show", "Print the whole configuration, resolved, without secrets."),
         "explain": ("astuner.cli.config_explain:explain", "Show where each value comes from and what acts on it."),
+        "import": ("astuner.cli.config_import:import_", "Translate the configuration of another trainer."),
         "schema": ("astuner.cli.config:schema", "Print the JSON Schema of the YAML, for editors."),
     },
 )

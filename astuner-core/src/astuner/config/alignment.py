@@ -16,7 +16,7 @@ from attrs import Attribute, field, frozen
 from astuner.config.schema_keys import walk_schema
 from astuner.config.structure_errors import Fault, find_closest
 
-__all__ = ["LEAVE", "Alignment", "Constant", "Row"]
+__all__ = ["LEAVE", "Alignment", "Constant", "Import", "Row"]
 
 
 class _Leave:
@@ -73,6 +73,23 @@ class Constant:
     reason: str
 
 
+@frozen
+class Import:
+    """What native keys become in our keys where no row can be read backwards; `astuner config import` reads it.
+
+    A row without a function needs none: `buffer.batch_size: 96` is `data.train_batch_size: 96`.
+    """
+
+    native: tuple[str, ...] = field(converter=_as_tuple)
+    """Dotted native keys, or sections, of which all keys are meant."""
+    value: Callable[..., Mapping[str, Any] | None]
+    """From the values of `native`, in their order, None for one that is not there, to the values of our keys, dotted and without
+    the root. Nothing: our defaults do the same. None: it is for the row, or for the native section. It raises `ValueError` with a
+    sentence that says what decides it here."""
+    asks: int | None = field(default=None, kw_only=True)
+    """How many of `native` it answers; the rest are only looked at. All, if not given."""
+
+
 def _find_no_faults(_: Mapping[str, Any]) -> tuple[Fault, ...]:
     return ()
 
@@ -90,6 +107,8 @@ class Alignment:
     suggestion, and `explain` prints the defaults too. It may import the trainer; it is called when a run is planned."""
     frozen: Mapping[str, str] = field(factory=dict)
     """Native keys (shell patterns) that a user's raw section may not set, with the reason: setting one is an error."""
+    imports: tuple[Import, ...] = ()
+    """What `astuner config import` makes of native keys that no row can be read backwards for."""
     check: Callable[[Mapping[str, Any]], tuple[Fault, ...]] = _find_no_faults
     """What is wrong with a whole native configuration, by native path."""
 

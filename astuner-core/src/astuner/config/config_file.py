@@ -11,6 +11,7 @@ import attrs
 from attrs import frozen
 
 from astuner.config.aliases import ROOT_ALIASES
+from astuner.config.dialects import SpokenDialect, find_dialect, format_notices, move_places
 from astuner.config.model import Config
 from astuner.config.places import ROOT, Place
 from astuner.config.similar_paths import find_similar_path
@@ -33,6 +34,10 @@ class ConfigFile:
     places: dict[str, Place]
     problems: tuple[Problem, ...] = ()
     """Of the root sections."""
+    dialect: SpokenDialect | None = None
+    """The other trainer's way to write configurations that it is written in."""
+    notices: tuple[str, ...] = ()
+    """What became of the keys of that trainer."""
 
 
 def list_native_roots() -> tuple[str, ...]:
@@ -51,8 +56,13 @@ def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile
     _read_dotenv(path.parent)
     document = read_yaml(text, path)
     places = {key: (path, line) for key, line in document.lines.items()}
-    written_root, problems = _check_roots(document.values, places, path, native_roots)
-    known = {key: value or {} for key, value in document.values.items() if key in (written_root, *native_roots)}
+    values, notices = document.values, []
+    if (dialect := find_dialect(values, path)) is not None:
+        translation = dialect.translate(values, path, is_file=True)
+        values, places = translation.roots, move_places(places, translation.answers)
+        notices = format_notices(dialect.name, translation.answers)
+    written_root, problems = _check_roots(values, places, path, native_roots)
+    known = {key: value or {} for key, value in values.items() if key in (written_root, *native_roots)}
     roots = {ROOT if key == written_root else key: value if isinstance(value, dict) else {} for key, value in known.items()}
     return ConfigFile(
         text=text,
@@ -60,6 +70,8 @@ def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile
         written_root=written_root,
         places={_rename_root(key, written_root): place for key, place in places.items()},
         problems=tuple(problems),
+        dialect=dialect,
+        notices=tuple(notices),
     )
 
 
@@ -93,7 +105,7 @@ def _check_roots(values: Any, places: dict[str, Place], path: Path, native_roots
     problems = []
     sections = set(attrs.fields_dict(Config))
     for key, value in values.items():
-        line = places[key][1]
+        line = places[key][1] if key in places else None
         if key not in (ROOT, *ROOT_ALIASES, *native_roots):
             right = f"{ROOT}.{key}" if key in sections else find_closest(key, (ROOT, *ROOT_ALIASES, *native_roots))
             message = f"there is no such root section; there are {ROOT}, {', '.join(native_roots)}."

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 from astuner.config.aliases import Renaming
 from astuner.config.checks import Checks
 from astuner.config.config_file import list_native_roots, read_config_file
+from astuner.config.dialects import translate_overrides
 from astuner.config.interpolation import Interpolation
 from astuner.config.model import Config
 from astuner.config.overrides import Overrides, read_overrides
@@ -111,6 +112,9 @@ def examine_config(
     native_roots = list_native_roots()
     file = read_config_file(path, native_roots)
     command = read_overrides(overrides, backbone, native_roots)
+    translated = list(file.notices)
+    if file.dialect is not None:
+        translated += translate_overrides(file.dialect, command.tree, command.places, path)
     renaming = Renaming()
     renaming.apply(file.roots[ROOT], file.places)
     renaming.apply(command.tree.setdefault(ROOT, {}), command.places)
@@ -152,7 +156,7 @@ def examine_config(
         overrides=tuple(overrides),
         overridden_keys=frozenset(overridden),
         native={root: whole[root] for root in native_roots if root in whole},
-        notices=(*([old_spellings] if old_spellings else []), *renaming.overruled, *checks.notices),
+        notices=(*translated, *([old_spellings] if old_spellings else []), *renaming.overruled, *checks.notices),
         locate=locate,
         problems=tuple(map(secrets.hide_in_problem, _merge_problems(problems, unresolved))),
         spoilt=SpoiltKeys.of([*problems, *unresolved], flatten(chosen[ROOT])),

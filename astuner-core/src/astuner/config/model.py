@@ -180,6 +180,8 @@ class Config:
     debug: Debug = field(factory=Debug)
     trainer_common: TrainerCommon = field(factory=TrainerCommon)
     plugins: Plugins = field(factory=Plugins)
+    workflow: Mapping[str, Any] = field(factory=dict)
+    """Settings of your workflow, under any names and of any shape: it finds them in `workflow_task.settings`."""
     services: Mapping[str, Service] = field(factory=dict)
     """Programs for runs, by names of your choice: only `astuner run --with NAME` starts one."""
     gateway: Gateway = field(factory=Gateway)

@@ -20,6 +20,10 @@ class FileSplit:
     """Columns of text that is read as JSON: the numbers, lists and objects of a csv file, whose cells are texts otherwise."""
     limit: int | None = field(default=None, validator=optional(ge(1)))
     """Read only the first N rows."""
+    default_query: str | None = None
+    """The query of rows that have none, for workflows that make their own of the other columns."""
+    keep_repeats: bool = False
+    """Keep a row that repeats another one and has no id; False refuses it. Its id then has its position in it."""
 
 
 @frozen(kw_only=True)

@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 def to_yaml(config: LoadedConfig, redact: bool = True) -> str:
     """Write the whole resolved configuration as a YAML that loads to the same one (secrets aside)."""
-    import yaml
-
     tree: Mapping[str, Any] = {ROOT: change_leaves(config.resolved, _escape), **config.native}
     if redact:
         tree = redact_tree(restore_variables(tree, config.from_environment))
+    return dump_yaml(tree)
+
+
+def dump_yaml(tree: Mapping[str, Any]) -> str:
+    """Write a tree as YAML that every reader takes for the same values."""
+    import yaml
+
     text: str = yaml.dump(tree, Dumper=_make_dumper(yaml), sort_keys=False, allow_unicode=True, width=120)
     return text
 

@@ -212,6 +212,6 @@ def _check_workflow(loaded: LoadedConfig) -> list[str]:
         found = load_workflow(target, loaded.path.parent)
     except PluginError as error:
         raise ConfigError([make_problem(key, str(error).removeprefix(f"{key}: "), loaded.locate)]) from error
-    if not found.blocks or loaded.config.rollout.isolation != "async":
+    if not found.blocks or found.adapted or loaded.config.rollout.isolation != "async":
         return []
     return [f"{target}{found.place} is a plain `def`, so each episode runs in a thread of its own"]

@@ -93,13 +93,15 @@ def find_source(module: str, config_dir: Path | None) -> Path | MissingName | No
 
 
 def find_import_root(module: str, config_dir: Path) -> Path | None:
-    """Return the directory from which `tutorial.example_x.agents` is named, for a YAML inside of the folder `tutorial`."""
-    first, *_ = parts = module.split(".")
-    for directory in config_dir.parents:
+    """Return the directory from which `tutorial.example_x.agents` is named, for a YAML inside of the folder `tutorial`.
+
+    For a YAML elsewhere it may be the working directory, if the name has several parts.
+    """
+    first, *rest = parts = module.split(".")
+    above = [directory for directory in config_dir.parents if config_dir.is_relative_to(directory / first)]
+    for directory in (*above, *([Path.cwd()] if rest else [])):
         place = directory.joinpath(*parts)
-        if config_dir.is_relative_to(directory / first) and any(
-            file.is_file() for file in (place.with_name(f"{place.name}.py"), place / "__init__.py")
-        ):
+        if any(file.is_file() for file in (place.with_name(f"{place.name}.py"), place / "__init__.py")):
             return directory
     return None
 

@@ -53,6 +53,13 @@ class Workflow(ABC):
         """
 
 
+class AdaptsWorkflow(Protocol):
+    """The class of an agent that is written for another library, and has its own idea of a task and of a tuner."""
+
+    def as_workflow(self) -> type[Workflow]:
+        """Return the class that plays it in its place, and is read, made and checked as any workflow; a classmethod."""
+
+
 @runtime_checkable
 class Environment(Protocol):
     """A gym-like environment of one episode. Runs in the rollout process, or is a client of a server.

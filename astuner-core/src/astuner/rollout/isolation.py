@@ -33,7 +33,7 @@ from astuner.containment.tracebacks import NOWHERE, RaisedAt, locate_error
 from astuner.containment.user_code import UserCode, find_running_code
 from astuner.errors import AstunerError
 from astuner.handover.outputs import CheckedOutput, check_output
-from astuner.protocols import Workflow
+from astuner.protocols import RunInfo, Workflow
 from astuner.rollout.episode_failures import find_surroundings_failure
 from astuner.schema import WorkflowTask
 
@@ -131,9 +131,9 @@ class InThread:
 class InProcess:
     """In worker processes, each kept for many episodes; one that outlives its episode's time limit is killed and replaced."""
 
-    def __init__(self, target: str, config_dir: Path, workers: int) -> None:
+    def __init__(self, target: str, config_dir: Path, workers: int, run_info: RunInfo | None = None) -> None:
         """Start at most `workers` processes, when they are needed."""
-        self._target, self._config_dir = target, config_dir
+        self._loading = target, config_dir, run_info
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
         self._slots = asyncio.Semaphore(workers)
@@ -162,7 +162,7 @@ class InProcess:
             return output
 
     def _start(self) -> _Worker:
-        worker = _Worker(self._target, self._config_dir)
+        worker = _Worker(*self._loading)
         self._all.add(worker)
         return worker
 
@@ -181,12 +181,12 @@ class InProcess:
 class _Worker:
     """One process and the pipe to it."""
 
-    def __init__(self, target: str, config_dir: Path) -> None:
+    def __init__(self, target: str, config_dir: Path, run_info: RunInfo | None) -> None:
         context = multiprocessing.get_context("spawn")
         self._target = target
         self._pipe, theirs = context.Pipe()
         self._process: BaseProcess = context.Process(
-            target=_serve, args=(theirs, target, config_dir, list(sys.path)), daemon=True
+            target=_serve, args=(theirs, target, config_dir, run_info, list(sys.path)), daemon=True
         )
         self._process.start()
         theirs.close()
@@ -263,7 +263,7 @@ async def _check_later(found: Awaitable[Any]) -> CheckedOutput:
     return check_output(await found)
 
 
-def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> None:
+def _serve(pipe: Connection, target: str, config_dir: Path, run_info: RunInfo | None, path: list[str]) -> None:
     """Play one workflow after the other until the pipe closes."""
     sys.path[:] = path
     # The terminal's Ctrl-C reaches this process too; the run decides what ends.
@@ -271,7 +271,7 @@ def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> 
     from astuner.rollout.workflows import load_workflow
 
     try:
-        loaded = load_workflow(target, config_dir)
+        loaded = load_workflow(target, config_dir, run_info)
     except BaseException as error:  # noqa: BLE001 - the boundary for users' modules: it crosses the pipe as text
         pipe.send(str(error) if isinstance(error, AstunerError) else describe_raised(error))
         return

@@ -60,7 +60,7 @@ class Recipe:
 
     def build(self, run_info: RunInfo, hooks: ComponentMaker) -> Parts:
         """Make the parts; raises `PluginError` with the blame when one cannot be made."""
-        loaded = None if self.workflow is None else load_workflow(self.workflow, run_info.config_dir)
+        loaded = None if self.workflow is None else load_workflow(self.workflow, run_info.config_dir, run_info)
         judge = hooks.make_reward(make_judges(self.judges, run_info, hooks), run_info)
         make_tracker = hooks.make_tracker(self.tracker.candidate, self.tracker.options, run_info)
         # What a tracker lacks, such as the key of an LLM, is reported before the first episode.

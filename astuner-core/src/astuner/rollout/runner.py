@@ -205,7 +205,7 @@ class RolloutRunner:
                 examine=watch.examine if detectors else None,
             )
         )
-        workflow_task = make_workflow_task(blank, attempt=attempt)
+        workflow_task = evolve(make_workflow_task(blank, attempt=attempt), settings=self._run_info.config.workflow)
         began = time.perf_counter()
         output, failure, living = None, None, None
         try:
@@ -326,7 +326,8 @@ class RolloutRunner:
             case "thread":
                 return InThread(make, blocking=self._parts.workflow_blocks)
             case "process":
-                return InProcess(self._parts.workflow_target, self._run_info.config_dir, self._config.max_env_worker)
+                info = self._run_info
+                return InProcess(self._parts.workflow_target, info.config_dir, self._config.max_env_worker, info)
             case _:
                 return InThread(make, blocking=True) if self._parts.workflow_blocks else OnLoop(make)
 

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from astuner.plugins.async_methods import format_place, yields
-from astuner.protocols.optional import NamesTargets, PlaysEpisodes, find_offer
+from astuner.protocols.optional import MadeFromRun, NamesTargets, PlaysEpisodes, find_offer
 
 FUNCTION_ARGUMENTS = {"task", "model", "auxiliary_models", "logger"}
 
@@ -24,7 +24,7 @@ def check_class(workflow: type[Any]) -> None:
     if inspect.isabstract(workflow):
         missing = ", ".join(sorted(workflow.__abstractmethods__))
         raise UnfitWorkflow(f"is an abstract class: it does not define {missing}")
-    if needed := _list_required_arguments(workflow):
+    if find_offer(workflow, MadeFromRun) is None and (needed := _list_required_arguments(workflow)):
         place = format_place(workflow.__init__)
         raise UnfitWorkflow(
             f"is made for each episode without arguments, but its constructor{place} takes {', '.join(needed)}. "
@@ -48,9 +48,9 @@ def check_function(function: Callable[..., Any]) -> None:
 def read_targets(workflow: type[Any]) -> tuple[str, ...] | None:
     """Return the tags that a class names as trained; None if it trains every call."""
     naming = find_offer(workflow, NamesTargets)
-    if naming is None:
+    given: Any = _read_default(workflow, None if naming is None else naming.trainable_targets)
+    if given is None:
         return None
-    given: Any = naming.trainable_targets
     name = f"{workflow.__name__}.trainable_targets"
     if isinstance(given, str):
         raise UnfitWorkflow(f"names its targets as the text {given!r} in {name}. Write a list: trainable_targets = [{given!r}]")
@@ -65,6 +65,16 @@ def read_targets(workflow: type[Any]) -> tuple[str, ...] | None:
     if not _is_list_of_texts(targets):
         raise UnfitWorkflow(f"has a {name} of {list(targets)!r}; each target tag must be a text")
     return targets
+
+
+def _read_default(workflow: type[Any], given: Any) -> Any:
+    """Return the default of a field of pydantic, where a class declares its targets as one; anything else as it is."""
+    # A pydantic model has its fields aside: the class itself lacks the attribute, as if every call were trained.
+    fields = getattr(workflow, "model_fields", None)
+    field = fields.get("trainable_targets") if given is None and isinstance(fields, Mapping) else given
+    if type(field).__name__ != "FieldInfo":
+        return field
+    return field.get_default(call_default_factory=True)
 
 
 def describe_object(found: Any) -> str:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import frozen
 
 from astuner.errors import PluginError
 from astuner.plugins.async_methods import format_place, is_plain_function
 from astuner.protocols import Tuner, Workflow
+from astuner.protocols.optional import MadeFromRun, find_offer
+from astuner.protocols.workflow import AdaptsWorkflow
 from astuner.rollout.workflow_shape import UnfitWorkflow, check_class, check_function, describe_object, read_targets
 from astuner.schema import WorkflowOutput, WorkflowTask
+
+if TYPE_CHECKING:
+    from astuner.protocols import RunInfo
 
 KEY = "astuner.rollout.user_workflow"
 
@@ -28,10 +34,15 @@ class LoadedWorkflow:
     """Whether it is a plain `def`, which runs in a thread of its own."""
     place: str = ""
     """Where that is written, as ` (agent.py:12)`."""
+    adapted: bool = False
+    """Whether it is written for another library, and the class that plays it (`AdaptsWorkflow`) decides where it runs."""
 
 
-def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
-    """Import what `rollout.user_workflow` names and check its shape."""
+def load_workflow(target: str, config_dir: Path, run_info: RunInfo | None = None) -> LoadedWorkflow:
+    """Import what `rollout.user_workflow` names and check its shape.
+
+    A class with `from_run` is made by it, as other components are; without `run_info` it can be looked at, but not made.
+    """
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load
     from astuner.plugins.raised_errors import describe_raised
@@ -40,7 +51,7 @@ def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
     candidate = Catalog().find("workflows", target, config_dir=config_dir, key=KEY)
     found = load(candidate)
     try:
-        return _read_workflow(found)
+        return _read_workflow(found, run_info)
     except UnfitWorkflow as error:
         raise PluginError(f"{KEY}: {target} {error}") from error
     except Exception as error:
@@ -48,13 +59,20 @@ def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
         raise PluginError(f"{KEY}: {target} cannot be read: {describe_raised(error, config_dir)}") from error
 
 
-def _read_workflow(found: Any) -> LoadedWorkflow:
+def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
     if isinstance(found, type):
-        check_class(found)
-        made = cast("type[Workflow]", found)
+        adapting = find_offer(found, AdaptsWorkflow)
+        workflow = found if adapting is None else adapting.as_workflow()
+        check_class(workflow)
+        made = cast("type[Workflow]", workflow)
         play = made.execute
+        own = find_offer(workflow, MadeFromRun)
         return LoadedWorkflow(
-            make=made, trainable_targets=read_targets(found), blocks=is_plain_function(play), place=format_place(play)
+            make=made if own is None else partial(own.from_run, None, run_info),
+            trainable_targets=read_targets(workflow),
+            blocks=is_plain_function(play),
+            place=format_place(play),
+            adapted=adapting is not None,
         )
     if callable(found) and not isinstance(found, Workflow):
         check_function(found)

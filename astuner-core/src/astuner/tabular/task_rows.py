@@ -8,7 +8,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from astuner.errors import DataError
 from astuner.schema import Message, Task
@@ -32,24 +32,34 @@ class Row:
 
 
 def make_tasks(
-    rows: Callable[[], Iterator[Row]], columns: Mapping[str, str] | None = None, limit: int | None = None
+    rows: Callable[[], Iterator[Row]],
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    *,
+    default_query: str | None = None,
+    keep_repeats: bool = False,
 ) -> Iterator[Task]:
     """Yield a task per row, with unique ids; each call of `rows` reads the data from the start, in the same order.
 
     `columns` maps a field of `Task`, or a key of its metadata, to the column that it is taken from. Unused columns
     go to the metadata under their own names; a column `metadata` that holds an object is merged into it. A row without
-    an id gets one from its content. Two rows with one id raise `DataError`, which names both.
+    an id gets one from its content. Two rows with one id raise `DataError`, which names both; with `keep_repeats` only if the
+    data has ids: a row that repeats another one has its position in its id. `default_query` is the query of a row without one.
     """
     mapping = dict(columns or {})
     known = UniqueIds()
     for index, row in enumerate(islice(rows(), limit)):
-        task, made = _make_task(row, mapping)
+        task, made = _make_task(row, mapping, default_query)
         # The compact set may report a false hit, so the earlier row is looked up.
-        if known.add(task.task_id):
+        if not known.add(task.task_id):
+            yield task
+        elif made and keep_repeats:
+            yield evolve(task, task_id=f"{task.task_id}-{index}")
+        else:
             for earlier in islice(rows(), index):
-                if _make_task(earlier, mapping)[0].task_id == task.task_id:
+                if _make_task(earlier, mapping, default_query)[0].task_id == task.task_id:
                     raise _make_duplicate_error(earlier, row, task.task_id, made)
-        yield task
+            yield task
 
 
 def _make_duplicate_error(first: Row, second: Row, task_id: str, made: bool) -> DataError:
@@ -73,14 +83,14 @@ def make_content_id(values: Mapping[str, Any], place: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
-def _make_task(row: Row, columns: Mapping[str, str]) -> tuple[Task, bool]:
+def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) -> tuple[Task, bool]:
     """Return the task of a row, and whether its id was made from the content."""
     rest = dict(row.values)
     chosen = {target: _find_column(row, rest, target, column) for target, column in columns.items()}
     for column in columns.values():
         rest.pop(column, None)
 
-    query, messages = _read_query(row, chosen, rest)
+    query, messages = _read_query(row, chosen, rest, default_query)
     given = chosen["task_id"] if "task_id" in chosen else _pop_first(ID_COLUMNS, rest)
     env_type = chosen["env_type"] if "env_type" in chosen else rest.pop("env_type", None)
     metadata = _merge_metadata(row, chosen, rest)
@@ -111,7 +121,9 @@ def _pop_first(names: tuple[str, ...], values: dict[str, Any]) -> Any:
     return None
 
 
-def _read_query(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> tuple[str, tuple[Message, ...]]:
+def _read_query(
+    row: Row, chosen: Mapping[str, Any], rest: dict[str, Any], default: str | None
+) -> tuple[str, tuple[Message, ...]]:
     query = chosen["main_query"] if "main_query" in chosen else _pop_first(QUERY_COLUMNS, rest)
     messages = chosen["init_messages"] if "init_messages" in chosen else _pop_first(MESSAGE_COLUMNS, rest)
     if isinstance(query, list):
@@ -123,9 +135,12 @@ def _read_query(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> tu
             f"{row.place}: the query is of type {type(query).__name__}: {query!r}; it must be a string or a list of messages"
         )
     if not (query and query.strip()) and not messages:
+        if default is not None:
+            return default, ()
         raise DataError(
             f"{row.place}: no query: none of the columns {', '.join((*QUERY_COLUMNS, *MESSAGE_COLUMNS))} holds one; "
-            f"columns are: {_names(row.values)}. Name it with `columns: {{main_query: NAME}}`"
+            f"columns are: {_names(row.values)}. Name it with `columns: {{main_query: NAME}}`, "
+            "or give all such rows one with `default_query`"
         )
     return query or "", _read_messages(messages, row)
 

@@ -55,7 +55,9 @@ class HuggingFaceReader:
         if name not in self._loaded:
             self._loaded[name] = self._load(name, "training_split" if split == "train" else "validation_split")
         rows = partial(_rows, self._loaded[name], f"{options.dataset_path}:{name}", options.json_columns)
-        return make_tasks(rows, options.columns, options.limit)
+        return make_tasks(
+            rows, options.columns, options.limit, default_query=options.default_query, keep_repeats=options.keep_repeats
+        )
 
     def list_files(self) -> Iterator[Path]:
         """Yield the files of a local data set."""

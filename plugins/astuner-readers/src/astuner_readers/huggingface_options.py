@@ -30,3 +30,7 @@ class HuggingFaceOptions:
     """Fetch rows as they are read, instead of the whole data set before the first one."""
     limit: int | None = field(default=None, validator=optional(ge(1)))
     """Read only the first N rows of each split."""
+    default_query: str | None = None
+    """The query of rows that have none, for workflows that make their own of the other columns."""
+    keep_repeats: bool = False
+    """Keep a row that repeats another one and has no id; False refuses it. Its id then has its position in it."""

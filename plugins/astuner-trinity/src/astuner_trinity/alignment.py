@@ -14,6 +14,7 @@ from astuner.config.alignment import LEAVE, Alignment, Constant, Row
 from astuner.config.structure_errors import Fault
 from astuner.processes.ports import LOOPBACK
 from astuner_trinity.defaults import find_loader_faults, trinity_defaults
+from astuner_trinity.imports import IMPORTS
 from astuner_trinity.native_keys import (
     ALGORITHMS,
     BATCHES,
@@ -267,5 +268,6 @@ ALIGNMENT = Alignment(
     ),
     defaults=_defaults,
     frozen=FROZEN,
+    imports=IMPORTS,
     check=_check,
 )

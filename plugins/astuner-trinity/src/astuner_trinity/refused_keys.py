@@ -295,7 +295,7 @@ def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str
 
 
 def _check_steps(algorithm: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
-    if algorithm["algorithm_type"].startswith("mix"):
+    if str(algorithm["algorithm_type"]).startswith("mix"):
         yield (
             "algorithm.algorithm_type",
             f"{algorithm['algorithm_type']} takes {FIXED_NUMBER} Train on written answers in a stage of its own "

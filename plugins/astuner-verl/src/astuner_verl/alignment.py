@@ -13,6 +13,7 @@ from astuner.config.alignment import Alignment, Constant, Row
 from astuner.config.structure_errors import Fault
 from astuner.config.trees import get
 from astuner_verl.defaults import verl_defaults
+from astuner_verl.imports import IMPORTS
 
 AUTO = "auto"
 ACTOR, ROLLOUT, REF, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model"))
@@ -310,5 +311,6 @@ ALIGNMENT = Alignment(
         f"{ACTOR}.optim.total_training_steps": OURS,
         f"{ACTOR}.checkpoint.*": "a checkpoint is a model that other tools load, and what training needs",
     },
+    imports=IMPORTS,
     check=_check,
 )

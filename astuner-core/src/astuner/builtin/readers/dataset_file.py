@@ -51,7 +51,13 @@ class DatasetFileReader:
         path = self._find_file(source.file_path, f"astuner.task_reader.dataset_file.{section}.file_path")
         if path.suffix.lower() == ".parquet":
             import_pyarrow()
-        return make_tasks(partial(_read_rows, path, source), source.columns, source.limit)
+        return make_tasks(
+            partial(_read_rows, path, source),
+            source.columns,
+            source.limit,
+            default_query=source.default_query,
+            keep_repeats=source.keep_repeats,
+        )
 
     def list_files(self) -> Iterator[Path]:
         """Yield the files of both splits."""

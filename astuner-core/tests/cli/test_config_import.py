@@ -1,0 +1,92 @@
+"""`astuner config import` with a dialect of an installed distribution."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
+DIALECT = """
+from astuner.config.dialects import Answer, Translation
+
+class Acme:
+    def claims(self, values):
+        return False
+
+    def translate(self, values, *, file=None):
+        ours = {"model": {"path": values["weights"]}, "seed": values.get("dice", 0)}
+        answers = [Answer(key="weights", kind="translated", keys=("astuner.model.path",))]
+        if "dice" in values:
+            answers.append(Answer(key="dice", kind="translated", keys=("astuner.seed",)))
+        if "colour" in values:
+            answers.append(Answer(key="colour", kind="dropped", reason="nothing is painted here"))
+        return Translation(roots={"astuner": ours}, answers=tuple(answers))
+"""
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory in which a distribution with the dialect `acme` is installed, and a file of that trainer."""
+    info = tmp_path / "site" / "acme-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[astuner.dialects]\nacme = acme_dialect:Acme\n")
+    (tmp_path / "site" / "acme_dialect.py").write_text(DIALECT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    (tmp_path / "theirs.yaml").write_text("weights: org/name\ndice: 3\ncolour: red\n")
+    return tmp_path
+
+
+def test_a_file_is_written_with_what_was_left_out(astuner: Astuner, acme: Path) -> None:
+    found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))
+    assert found.returncode == 0, found.stderr
+    assert "3 keys: 2 arrived, 0 are not needed, 1 were left out." in found.stdout
+    text = (acme / "tune.yaml").read_text()
+    assert "#   colour: nothing is painted here" in text
+    assert "path: org/name" in text
+    assert "class Agent(Workflow)" in (acme / "agent.py").read_text()
+
+
+def test_a_value_that_is_not_valid_here_is_left_out_with_the_reason(astuner: Astuner, acme: Path) -> None:
+    (acme / "theirs.yaml").write_text("weights: org/name\ndice: many\n")
+    found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "t.yaml"), "--json")
+    answers = {answer["key"]: answer for answer in json.loads(found.stdout)["answers"]}
+    assert answers["dice"]["kind"] == "dropped"
+    assert "seed" not in (acme / "t.yaml").read_text().partition("astuner:")[2]
+
+
+def test_an_existing_file_is_kept(astuner: Astuner, acme: Path) -> None:
+    (acme / "tune.yaml").write_text("mine")
+    arguments = ("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))
+    found = astuner(*arguments)
+    assert found.returncode == 2
+    assert "--force" in found.stderr
+    assert (acme / "tune.yaml").read_text() == "mine"
+    assert astuner(*arguments, "--force").returncode == 0
+
+
+def test_an_unknown_source_lists_those_there_are(astuner: Astuner, acme: Path) -> None:
+    found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acne", "--out", str(acme / "tune.yaml"))
+    assert found.returncode == 2
+    assert "there is no such source; there are acme" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_dialect_that_fails_is_blamed(astuner: Astuner, acme: Path) -> None:
+    (acme / "theirs.yaml").write_text("dice: 3\n")
+    found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))
+    assert found.returncode == 2
+    assert "dialect 'acme' from acme 1.0 could not read it: KeyError: 'weights'" in found.stderr
+    assert not (acme / "tune.yaml").exists()
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "a: [1\n", "3"])
+def test_what_is_no_mapping_is_refused(astuner: Astuner, acme: Path, text: str) -> None:
+    (acme / "theirs.yaml").write_text(text)
+    found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))
+    assert found.returncode == 2
+    assert "theirs.yaml" in found.stderr

@@ -1,0 +1,1 @@
+"""What travels between readers, workflows and judges."""

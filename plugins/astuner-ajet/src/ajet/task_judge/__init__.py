@@ -1,0 +1,1 @@
+"""The base class of judges, and the judge of environment services."""

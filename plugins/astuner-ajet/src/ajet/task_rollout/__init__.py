@@ -1,0 +1,1 @@
+"""Asking another LLM."""

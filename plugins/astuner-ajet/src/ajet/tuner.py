@@ -1,0 +1,80 @@
+"""A workflow's access to the model under training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from astuner_ajet.openai_client import fill_in_model
+
+if TYPE_CHECKING:
+    from astuner import Tuner
+    from astuner_ajet.settings import Settings
+
+DEFAULT_AGENT, DEFAULT_TARGET = "default_agent_name", "default_target_tag"
+
+
+@frozen
+class ContextTracker:
+    """What a workflow may ask about the context of its calls."""
+
+    episode_uuid: str = ""
+    task_id: str = ""
+    context_overflow: bool = False
+    """Always False while a workflow plays: a call for which the context has no room raises, and ends the episode with the
+    reward of `rollout.failure_rewards.context_full`."""
+
+
+@frozen
+class AjetTuner:
+    """The tuner of one episode, around that of astuner."""
+
+    tuner: Tuner
+    config: Settings
+    """The configuration, read-only: `config.ajet.rollout.num_repeat`, and the workflow's own sections, `config.frozen_lake`."""
+    trainable_targets: Sequence[str] | None = None
+    context_tracker: ContextTracker = ContextTracker()
+
+    def as_agentscope_model(
+        self, agent_name: str = DEFAULT_AGENT, target_tag: str = DEFAULT_TARGET, debug_model: Any = None
+    ) -> Any:
+        """Return a chat model of AgentScope, without streams; `debug_model` if that is given and the target is not trained."""
+        from astuner_ajet.agentscope_model import accept_bare_parts
+
+        if debug_model is not None and not self._trains(target_tag):
+            return debug_model
+        return accept_bare_parts(self.tuner.as_agentscope_model(agent_name, target_tag, stream=False))
+
+    def as_raw_openai_sdk_client(
+        self, agent_name: str = DEFAULT_AGENT, target_tag: str = DEFAULT_TARGET, debug_model: str | None = None
+    ) -> Any:
+        """Return a client of the OpenAI SDK that needs no `model`.
+
+        If the target is not trained and `debug_model` is given, it is a client of OpenAI's own API, with this model.
+        """
+        if debug_model is not None and not self._trains(target_tag):
+            import openai
+
+            return fill_in_model(openai.AsyncOpenAI(), debug_model)
+        endpoint = self.tuner.as_oai_baseurl_apikey(agent_name, target_tag)
+        return fill_in_model(self.tuner.as_raw_openai_sdk_client(agent_name, target_tag), endpoint.model)
+
+    def as_oai_baseurl_apikey(self, agent_name: str = DEFAULT_AGENT, target_tag: str = DEFAULT_TARGET) -> Any:
+        """Return `.base_url`, `.api_key` and `.model`, for any framework in any process."""
+        return self.tuner.as_oai_baseurl_apikey(agent_name, target_tag)
+
+    def get_context_tracker(self) -> ContextTracker:
+        """Return what is known of the context."""
+        return self.context_tracker
+
+    def terminate_episode(self) -> None:
+        """Do nothing: an episode ends when its workflow returns."""
+
+    def __call__(self, **_: Any) -> Any:
+        """Refuse to be a model itself."""
+        raise RuntimeError("a tuner is not a model: use tuner.as_agentscope_model() or tuner.as_raw_openai_sdk_client()")
+
+    def _trains(self, target_tag: str) -> bool:
+        return not self.trainable_targets or target_tag in self.trainable_targets

@@ -1,0 +1,1 @@
+"""Breakpoints, and what users' code takes from here."""

@@ -1,0 +1,1 @@
+"""AgentJet's configuration: what each of its keys is here."""

@@ -1,0 +1,98 @@
+"""What `trl grpo --config FILE` reads becomes a run on one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from astuner.config.dialects import Answer
+from astuner.config.trees import flatten
+from astuner_local.trl_dialect import DROPPED, IGNORED, READERS, RENAMED, TrlDialect
+
+FILE: Mapping[str, Any] = {
+    "model_name_or_path": "org/model",
+    "dataset_name": "org/sums",
+    "learning_rate": 1e-5,
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 8,
+    "num_generations": 8,
+    "max_completion_length": 256,
+    "beta": 0.04,
+    "loss_type": "dapo",
+    "scale_rewards": "none",
+    "lr_scheduler_type": "cosine",
+    "eval_strategy": "steps",
+    "eval_steps": 50,
+    "save_strategy": "no",
+    "report_to": ["wandb"],
+    "reward_funcs": ["accuracy_reward"],
+    "made_up": 1,
+}
+
+
+def translate(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Answer]]:
+    translation = TrlDialect().translate(values)
+    return flatten(translation.roots["astuner"]), {answer.key: answer for answer in translation.answers}
+
+
+def test_a_file_in_our_keys() -> None:
+    found, answers = translate(FILE)
+    assert found == {
+        "backbone": "local",
+        "model.path": "org/model",
+        "task_reader.type": "huggingface_dat_repo",
+        "task_reader.huggingface_dat_repo.dataset_path": "org/sums",
+        "task_reader.huggingface_dat_repo.training_split": "train",
+        "task_reader.huggingface_dat_repo.validation_split": "test",
+        "task_reader.huggingface_dat_repo.columns.main_query": "prompt",
+        "data.train_batch_size": 8,
+        "data.max_response_length": 256,
+        "rollout.num_repeat": 8,
+        "trainer_common.optim.lr": 1e-5,
+        "trainer_common.optim.lr_scheduler_type": "cosine",
+        "trainer_common.use_kl_loss": True,
+        "trainer_common.kl_loss_coef": 0.04,
+        "trainer_common.loss_agg_mode": "token-mean",
+        "trainer_common.algorithm.norm_adv_by_std_in_grpo": False,
+        "trainer_common.test_freq": 50,
+        "trainer_common.save_freq": -1,
+        "trainer_common.logger": ["console", "wandb"],
+    }
+    assert answers["reward_funcs"].kind == answers["made_up"].kind == "dropped"
+
+
+def test_every_key_is_answered_once_in_order() -> None:
+    assert [answer.key for answer in TrlDialect().translate(FILE).answers] == list(FILE)
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"num_generations": 7}, "per_device_train_batch_size"),
+        ({"loss_type": "cispo"}, "loss_type"),
+        ({"scale_rewards": "batch"}, "scale_rewards"),
+        ({"lr_scheduler_type": "polynomial"}, "lr_scheduler_type"),
+        ({"report_to": "comet"}, "report_to"),
+        ({"gradient_accumulation_steps": "many"}, "gradient_accumulation_steps"),
+    ],
+)
+def test_a_value_without_a_counterpart_is_left_out_with_the_reason(change: Mapping[str, Any], key: str) -> None:
+    _, answers = translate({**FILE, **change})
+    assert answers[key].kind == "dropped"
+    assert answers[key].reason
+
+
+def test_no_divergence_is_measured_where_trl_measures_none() -> None:
+    assert translate({**FILE, "beta": 0.0})[0]["trainer_common.use_kl_loss"] is False
+
+
+def test_no_key_has_two_answers() -> None:
+    tables = [RENAMED, READERS, DROPPED, IGNORED]
+    keys = [key for table in tables for key in table]
+    assert len(keys) == len(set(keys))
+
+
+def test_no_file_is_taken_for_one_of_trl() -> None:
+    assert not TrlDialect().claims(FILE)

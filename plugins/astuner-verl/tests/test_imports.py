@@ -1,0 +1,98 @@
+"""A configuration that was written for verl becomes one of ours: each key arrives, or is answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from astuner.config.loading import load_config
+from astuner.config.native import align
+from astuner.config.trees import flatten
+from astuner.planning.config_import import Imported, import_config
+from astuner_verl.alignment import ALIGNMENT
+
+SCRIPT = """
+set -x
+MODEL=org/model
+python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    data.train_files=train.parquet data.val_files=test.parquet \\
+    data.train_batch_size=1024 data.max_prompt_length=512 data.max_response_length=1024 \\
+    data.filter_overlong_prompts=True data.truncation='error' \\
+    actor_rollout_ref.model.path=$MODEL \\
+    actor_rollout_ref.model.enable_gradient_checkpointing=True \\
+    actor_rollout_ref.actor.optim.lr=1e-6 \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=256 \\
+    actor_rollout_ref.actor.use_kl_loss=True actor_rollout_ref.actor.kl_loss_coef=0.001 \\
+    actor_rollout_ref.actor.kl_loss_type=low_var_kl actor_rollout_ref.actor.entropy_coeff=0 \\
+    actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=5 \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=2 actor_rollout_ref.rollout.gpu_memory_utilization=0.6 \\
+    algorithm.use_kl_in_reward=False \\
+    trainer.critic_warmup=0 trainer.logger='["console","wandb"]' trainer.project_name=sums trainer.experiment_name=small \\
+    trainer.n_gpus_per_node=8 trainer.nnodes=1 trainer.save_freq=20 trainer.test_freq=5 trainer.total_epochs=15 $@
+"""
+OURS = {
+    "backbone": "verl",
+    "project_name": "sums",
+    "experiment_name": "small",
+    "model.path": "org/model",
+    "data.train_batch_size": 1024,
+    "data.max_prompt_length": 512,
+    "data.max_response_length": 1024,
+    "rollout.name": "vllm",
+    "rollout.num_repeat": 5,
+    "rollout.tensor_model_parallel_size": 2,
+    "trainer_common.mini_batch_num": 4,
+    "trainer_common.optim.lr": 1e-6,
+    "trainer_common.use_kl_loss": True,
+    "trainer_common.kl_loss_coef": 0.001,
+    "trainer_common.save_freq": 20,
+    "trainer_common.test_freq": 5,
+    "trainer_common.total_epochs": 15,
+    "task_reader.type": "dataset_file",
+}
+
+
+def take(tmp_path: Path, text: str, name: str) -> tuple[Imported, Path]:
+    source, target = tmp_path / name, tmp_path / "tune.yaml"
+    (tmp_path / "train.parquet").touch()
+    (tmp_path / "test.parquet").touch()
+    source.write_text(text)
+    imported = import_config(source, "verl", target)
+    target.write_text(imported.text)
+    (tmp_path / "agent.py").write_text(imported.agent or "")
+    return imported, target
+
+
+def test_a_script_arrives_under_our_names(tmp_path: Path) -> None:
+    imported, target = take(tmp_path, SCRIPT, "run.sh")
+    loaded = load_config(target)
+    found = flatten(loaded.resolved)
+    assert {key: found[key] for key in OURS} == OURS
+    assert found["trainer_common.logger"] == ["console", "wandb"]
+    assert imported.open_problems == ()
+    assert align(ALIGNMENT, loaded, ask_trainer=not imported.is_unchecked).problems == ()
+
+
+def test_a_file_that_is_not_here_stays_for_the_user_to_provide(tmp_path: Path) -> None:
+    imported, _ = take(tmp_path, SCRIPT.replace("train.parquet", "/elsewhere/train.parquet"), "run.sh")
+    assert [problem.key for problem in imported.open_problems] == ["astuner.task_reader.dataset_file.training.file_path"]
+    assert "/elsewhere/train.parquet" in imported.text
+
+
+def test_every_key_of_the_script_has_an_answer(tmp_path: Path) -> None:
+    imported, target = take(tmp_path, SCRIPT, "run.sh")
+    assert len(imported.answers) == 30
+    assert all(answer.keys or answer.reason for answer in imported.answers)
+    assert load_config(target).native["verl"]["actor_rollout_ref"]["rollout"]["gpu_memory_utilization"] == 0.6
+
+
+def test_the_whole_of_verls_own_defaults_is_answered_and_valid(tmp_path: Path) -> None:
+    defaults = json.loads((Path(__file__).parent / "ppo_trainer.json").read_text())
+    defaults["data"] |= {"train_files": "train.parquet", "val_files": "test.parquet"}
+    defaults["actor_rollout_ref"]["model"]["path"] = "org/model"
+    imported, target = take(tmp_path, json.dumps(defaults), "ppo.yaml")
+    answered = [answer.key for answer in imported.answers]
+    # A section that is an interpolation has keys of its own once it is resolved.
+    assert [leaf for leaf in flatten(defaults) if not any(f"{key}.".startswith(f"{leaf}.") for key in answered)] == []
+    assert align(ALIGNMENT, load_config(target), ask_trainer=not imported.is_unchecked).problems == ()
