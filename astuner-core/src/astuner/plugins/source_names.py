@@ -69,19 +69,21 @@ def find_source(module: str, config_dir: Path | None) -> Path | MissingName | No
     Modules in `config_dir` shadow installed ones.
     """
     path: Sequence[str] | None = None
+    above: ModuleSpec | None = None
     parts = module.split(".")
     for depth in range(1, len(parts) + 1):
         name = ".".join(parts[:depth])
         found = _find_spec(name, path, config_dir)
         if found is None:
-            if path and not (config_dir and any(Path(directory).is_relative_to(config_dir) for directory in path)):
-                # A third party's package may find its modules in its own way.
+            is_folder = above is not None and above.origin is None
+            if path and not is_folder and not (config_dir and any(Path(part).is_relative_to(config_dir) for part in path)):
+                # A third party's package may find its modules in its own way; one without `__init__.py` does not.
                 return None
             place = f"in {config_dir} or " if config_dir else ""
             return MissingName(message=f"there is no module '{name}' {place}among the installed packages")
         if depth == 1 and (hidden := _find_hidden_folder(found)) is not None:
             return hidden
-        path = _list_directories(found)
+        above, path = found, _list_directories(found)
         if path is None and depth < len(parts):
             if config_dir and found.origin and Path(found.origin).is_relative_to(config_dir):
                 return MissingName(message=f"there is no module '{module}': '{name}' ({found.origin}) is not a package")
