@@ -6,17 +6,21 @@ import asyncio
 import json
 import logging
 import pickle
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from astuner.errors import PluginError
 from astuner.handover.outputs import check_output
 from astuner.handover.responses import restore_response
 from astuner.rollout.permission_stop import describe_permission_stop
 from astuner.rollout.workflow_shape import UnfitWorkflow, check_function
-from astuner.rollout.workflows import FunctionWorkflow
+from astuner.rollout.workflows import FunctionWorkflow, load_workflow
 from astuner.runs.codec import dump_episode, load_output
 from astuner.schema import Call, Episode, Task, WorkflowOutput, WorkflowTask
 from astuner.testing.episodes import episode
@@ -63,6 +67,21 @@ def test_other_parameters_may_have_defaults_or_be_any():
 def test_a_function_that_cannot_be_called_is_refused(function: Callable[..., Any]):
     with pytest.raises(UnfitWorkflow, match="a workflow function takes `task` and `model`"):
         check_function(function)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("raise ModuleNotFoundError('no', name='agentscope.tuner')", "AgentScope 2 has no such module: return any object with"),
+        ("import dspy", "The module agentscope.tuner of AgentScope 1 needs it: pip install dspy"),
+        ("import nothing_here", "No module named 'nothing_here'"),
+    ],
+)
+def test_a_missing_module_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, hint: str):
+    monkeypatch.setitem(sys.modules, "dspy", None)
+    (tmp_path / "flow.py").write_text(f"{line}\n\n\nasync def workflow(task, model): ...\n")
+    with pytest.raises(PluginError, match=re.escape(hint)):
+        load_workflow("./flow.py:workflow", tmp_path)
 
 
 def test_an_answer_that_holds_nothing_is_an_error_that_says_what_to_return():

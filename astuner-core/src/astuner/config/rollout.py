@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
-from astuner.config.auxiliary_models import AuxiliaryModel, check_auxiliary_models
+from astuner.config.auxiliary_models import AuxiliaryModel
 from astuner.config.components import OpenSection
 from astuner.plain_values import LARGEST_REWARD, read_number
 
@@ -92,7 +92,7 @@ class Rollout(OpenSection):
     """Play the user's workflow; False lets an environment (`environment.environment_type`) lead and the model answer."""
     user_workflow: str | None = None
     """The workflow: `package.module->Class`, `package.module:Class` or `./file.py:Class`."""
-    auxiliary_models: Mapping[str, AuxiliaryModel] = field(factory=dict, validator=check_auxiliary_models)
+    auxiliary_models: Mapping[str, AuxiliaryModel] = field(factory=dict)
     """Models that a workflow function and a judge function, as AgentScope's `tune()` takes them, get as `auxiliary_models`, by
     name; other workflows get them from `tuner.as_agentscope_auxiliary_models()`."""
     agentscope_disable_toolcalls: bool = False
