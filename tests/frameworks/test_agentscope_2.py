@@ -50,6 +50,23 @@ async def test_the_model_is_given_the_context_length_that_the_gateway_enforces(p
         assert pickle.loads(pickle.dumps(stage.recorder.tuner)).as_agentscope_model().context_size == 8000
 
 
+@pytest.mark.asyncio
+async def test_a_long_conversation_is_compressed_before_the_context_is_full(playing: Callable[..., Any]):
+    agent_module, message = importlib.import_module("agentscope.agent"), importlib.import_module("agentscope.message")
+    # One token of the tiny tokenizer, and more by AgentScope's estimate, a token for four bytes.
+    long = " assistant" * 300
+    async with playing((long,) * 60) as stage:
+        injection = agent_module.InjectionConfig(inject_runtime_state=False)
+        model = stage.recorder.tuner.as_agentscope_model()
+        agent = agent_module.Agent(name="a", system_prompt="Talk.", model=model, injection_config=injection)
+        # Without compression these turns are 9,600 tokens, more than the context.
+        for _ in range(16):
+            await agent.reply(message.UserMsg(name="user", content=long))
+        calls = stage.recorder.calls
+    assert any(call.parent is None for call in calls[1:])
+    assert {call.untrained for call in calls} == {None}
+
+
 def test_frozen_agents_have_the_whole_context():
     assert TUNER.as_agentscope_model().context_size == 700
     assert TUNER.as_agentscope_model("judge").context_size == 900

@@ -176,6 +176,18 @@ def test_metadata_and_structured_answers_reach_the_judge(play: Callable[..., Pla
 
 
 @pytest.mark.parametrize("number", VERSIONS)
+def test_a_workflow_in_another_process_gives_the_judge_the_message_again(play: Callable[..., Played], number: int):
+    replies = (READS, DECIDES.replace("TOOL", pick("generate_response", "GenerateStructuredOutput", number)), "On Friday.")
+    workflow, judge = pick("mail1.py:search", "all2.py:search", number), pick("mail1.py:grade", "all2.py:grade_search", number)
+    with scripted_api(lambda body, number: "true") as api:
+        models = {"judge": {"base_url": api.url, "model": "large"}}
+        played = play(workflow, judge, MAIL, *replies, models=models, settings={"isolation": "process"})
+    assert played.finished.code == 0, played.notices
+    assert played.metrics["reward/mean"] == pytest.approx(1.2), played.notices
+    assert played.metrics["reward/turns"] == 1
+
+
+@pytest.mark.parametrize("number", VERSIONS)
 def test_the_version_is_the_one_that_is_named(number: int):
     try:
         assert version("agentscope").startswith(f"{number}.")
