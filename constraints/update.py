@@ -22,7 +22,7 @@ WANTED = [
     f"{ROOT}/plugins/astuner-readers[documents,env,hf,llm,reasoning-gym,traces]",
     f"{ROOT}/plugins/astuner-loggers[tensorboard]",
     f"{ROOT}/plugins/astuner-logview",
-    "agentscope==2.0.10",
+    "agentscope==2.0.11",
     "anthropic",
     "build",
     "debugpy",
@@ -84,6 +84,8 @@ WANTED_WITH_AGENTSCOPE_1 = [
     "openai<3",
     "greenlet",
     "tqdm",
+    # Its module `tuner` is imported by the functions of `tune()`, and needs this one of the extra of that name.
+    "dspy",
     "hypothesis",
     "pytest",
     "pytest-asyncio",

@@ -31,6 +31,19 @@ def command_for(kind: str, name: str) -> str | None:
     return None if requirement is None else install_command(requirement)
 
 
+def explain_missing_module(error: BaseException) -> str:
+    """Return what to do if code that was written for AgentScope's `tune()` cannot be imported; empty for other errors."""
+    name = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+    if name.startswith("agentscope.tuner"):
+        return (
+            ". AgentScope 2 has no such module: return any object with `reward`, `response` and `metrics`, such as an "
+            "astuner.WorkflowOutput(reward=..., response=...), or install agentscope<2"
+        )
+    if name == "dspy":
+        return f". The module agentscope.tuner of AgentScope 1 needs it: {install_from_index('dspy')}"
+    return ""
+
+
 def install_command(requirement: str) -> str:
     """Return `pip install …`, quoted for a shell.
 

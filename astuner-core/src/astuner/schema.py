@@ -57,6 +57,8 @@ class Task:
     env_type: str = "no_env"
     metadata: Mapping[str, Any] = field(factory=dict, converter=_to_mapping)
     """All other fields of the row, for example `answer`. JSON values only: it crosses processes and is stored."""
+    columns: Mapping[str, str] = field(factory=dict, converter=_to_mapping, eq=False, repr=False)
+    """Where the value of a column is, if not in `metadata` under its own name; `astuner.tabular.original_row` reads it."""
 
 
 @frozen
@@ -91,6 +93,13 @@ class WorkflowOutput:
     """For the judge, for example `final_answer`. JSON values only."""
     log_metrics: Mapping[str, float] = field(factory=dict, converter=_to_mapping)
     """Numbers averaged over episodes and logged as `workflow/<name>`."""
+    response: Any = field(default=None, eq=False, repr=False)
+    """What the agent answered, as an object: a judge `judge(task, response)` gets it as it is. It stays in this process: the
+    store, and other processes, keep an AgentScope message or a JSON value of it in `metadata`, and of anything else its text."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the response behind: an agent may answer with anything."""
+        return type(self), (self.reward, self.is_success, self.metadata, self.log_metrics)
 
 
 @frozen

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from astuner.config.adapters import find_conflicts, read_adapters
+from astuner.config.auxiliary_models import find_faults
 from astuner.config.model import Config
 from astuner.config.paths import find_model_directory, resolve_path
 from astuner.config.places import ROOT, Locate, make_problem
@@ -42,6 +43,7 @@ class Checks:
         """Collect the problems and notices."""
         self._check_model()
         self._check_workflow()
+        self._check_auxiliary_models()
         self._check_lengths()
         self._check_batches()
         self._check_validation()
@@ -106,6 +108,10 @@ class Checks:
             self.notices.append(
                 "environment.env_action_preference: without effect, since a workflow plays the episodes and chooses its actions."
             )
+
+    def _check_auxiliary_models(self) -> None:
+        for key, message in find_faults(self.config.rollout.auxiliary_models, os.environ):
+            self._add_problem(f"rollout.auxiliary_models.{key}", message)
 
     def _check_lengths(self) -> None:
         data, room = self.config.data, self.config.rollout.max_model_len

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
+from astuner.config.auxiliary_models import AuxiliaryModel
 from astuner.config.components import OpenSection
 from astuner.plain_values import LARGEST_REWARD, read_number
 
@@ -91,6 +92,9 @@ class Rollout(OpenSection):
     """Play the user's workflow; False lets an environment (`environment.environment_type`) lead and the model answer."""
     user_workflow: str | None = None
     """The workflow: `package.module->Class`, `package.module:Class` or `./file.py:Class`."""
+    auxiliary_models: Mapping[str, AuxiliaryModel] = field(factory=dict)
+    """Models that a workflow function and a judge function, as AgentScope's `tune()` takes them, get as `auxiliary_models`, by
+    name; other workflows get them from `tuner.as_agentscope_auxiliary_models()`."""
     agentscope_disable_toolcalls: bool = False
     """Take the tools out of every call."""
     max_env_worker: int = field(default=128, validator=ge(1))

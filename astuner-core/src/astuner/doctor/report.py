@@ -8,6 +8,7 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from astuner.config.redaction import redact_tree
+from astuner.doctor.agentscope import agentscope_rows
 from astuner.doctor.cluster import ray_rows
 from astuner.doctor.configuration import configuration_rows
 from astuner.doctor.gpu import gpu_rows
@@ -42,6 +43,7 @@ def _collect_rows(conf: Path | None, variables: Variables) -> Iterator[Row]:
     yield from python_rows()
     yield from distribution_rows(catalog)
     yield from engine_rows()
+    yield from agentscope_rows()
     yield from venv_rows(catalog)
     yield from gpu_rows()
     yield from ray_rows()

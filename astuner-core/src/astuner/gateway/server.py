@@ -17,7 +17,7 @@ from astuner.gateway.app import App, make_app
 from astuner.gateway.client_library import client_library
 from astuner.gateway.recording.recorder import EpisodeRecorder
 from astuner.gateway.transport import make_client
-from astuner.gateway.tuner import GatewayTuner
+from astuner.gateway.tuner import GatewayTuner, ModelFacts
 from astuner.http_server import ServerLimits, guard_hosts, listen, make_server
 
 if TYPE_CHECKING:
@@ -105,7 +105,13 @@ class Gateway:
         """Start recording an episode; its keys are valid until its recorder is closed."""
         secret = new_secret()
         targets = None if spec.trainable_targets is None else tuple(spec.trainable_targets)
-        tuner = GatewayTuner(self.base_url, secret, self._model_name, targets, http_client=self._http_client)
+        facts = ModelFacts(
+            context_size=spec.find_context(self._engine.capabilities.max_model_len),
+            trained_context_size=spec.find_trained_context(self._engine.capabilities.max_model_len),
+            shows_reasoning=self._renderer is not None and self._renderer.splits_reasoning,
+            auxiliary_models=spec.auxiliary_models,
+        )
+        tuner = GatewayTuner(self.base_url, secret, self._model_name, targets, facts, http_client=self._http_client)
         recorder = EpisodeRecorder(
             spec,
             self._engine,

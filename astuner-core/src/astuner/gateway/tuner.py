@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
 
+from astuner.clients.agentscope_models import (
+    ModelAddress,
+    find_agentscope,
+    is_version_1,
+    list_settings,
+    make_chat_model,
+    make_endpoint_model,
+    make_reasoning_formatter,
+)
+from astuner.config.auxiliary_models import AuxiliaryModel
 from astuner.gateway.api_keys import mint
 
 
@@ -26,6 +35,20 @@ class Endpoint:
         return self.base_url.removesuffix("/v1")
 
 
+@frozen(kw_only=True)
+class ModelFacts:
+    """What frameworks want to know of a model before its first call, and the models besides it."""
+
+    context_size: int | None = None
+    """Most tokens of prompt and answer together; None if it is not known."""
+    trained_context_size: int | None = None
+    """The same for trained agents, whose conversations have limits of their own."""
+    shows_reasoning: bool = False
+    """Whether the model's chat template knows reasoning."""
+    auxiliary_models: Mapping[str, AuxiliaryModel] = field(factory=dict)
+    """By name, as configured."""
+
+
 @frozen
 class RemoteTuner:
     """The tuner of a workflow that runs in another process: data only, every request goes through the socket."""
@@ -34,6 +57,7 @@ class RemoteTuner:
     secret: str = field(repr=False)
     model: str
     trainable_targets: tuple[str, ...] | None = None
+    facts: ModelFacts = field(factory=ModelFacts, repr=False)
 
     def as_oai_baseurl_apikey(self, agent_name: str = "agent", target_tag: str | None = None) -> Endpoint:
         """Return `.base_url`, `.api_key` and `.model`; without a target tag the agent's name is its target."""
@@ -59,13 +83,47 @@ class RemoteTuner:
     ) -> Any:
         """Return an `OpenAIChatModel` of the installed AgentScope; `kwargs` go to its constructor.
 
-        `debug_model` is returned instead when it is given and this agent is not trained.
+        AgentScope 2 is given the length of the context, and a formatter that sends reasoning back if the model's chat template
+        shows it. `debug_model` is returned instead when it is given and this agent is not trained.
         """
         targets = self.trainable_targets
-        if debug_model is not None and targets is not None and (target_tag or agent_name) not in targets:
+        auxiliary = self.facts.auxiliary_models.get(target_tag or agent_name)
+        frozen = auxiliary is not None and auxiliary.is_frozen_target
+        trained = not frozen and (targets is None or (target_tag or agent_name) in targets)
+        if debug_model is not None and not trained:
             return debug_model
-        endpoint = self.as_oai_baseurl_apikey(agent_name, target_tag)
-        return make_agentscope_model(endpoint, self._client_settings("openai"), kwargs)
+        found = self.as_oai_baseurl_apikey(agent_name, target_tag)
+        version = find_agentscope()
+        if version is None:
+            raise ImportError(
+                "tuner.as_agentscope_model() needs AgentScope: pip install agentscope. Other frameworks take the base_url, "
+                "api_key and model of tuner.as_oai_baseurl_apikey()."
+            )
+        only_2: dict[str, Any] = {}
+        if not is_version_1(version):
+            only_2 = {"max_retries": 0, **self._describe_model(trained, wants_formatter="formatter" not in kwargs)}
+        address = ModelAddress(found.base_url, found.api_key, found.model)
+        return make_chat_model(address, {"max_retries": 0, **self._client_settings("openai")}, kwargs, only_2=only_2)
+
+    def as_agentscope_auxiliary_models(self) -> dict[str, Any]:
+        """Return a chat model of the installed AgentScope for each of `rollout.auxiliary_models`, by name; none of them streams.
+
+        One without an API of its own is the model in training: its agent and target have the name of the entry.
+        """
+        return {
+            name: self.as_agentscope_model(name, name, **list_settings(chosen))
+            if chosen.is_frozen_target
+            else make_endpoint_model(chosen)
+            for name, chosen in self.facts.auxiliary_models.items()
+        }
+
+    def _describe_model(self, trained: bool, *, wants_formatter: bool) -> dict[str, Any]:
+        """Return arguments of AgentScope 2's model."""
+        size = self.facts.trained_context_size if trained else self.facts.context_size
+        found: dict[str, Any] = {} if size is None else {"context_size": size}
+        if self.facts.shows_reasoning and wants_formatter:
+            found["formatter"] = make_reasoning_formatter()
+        return found
 
     def _client_settings(self, sdk: str) -> Mapping[str, Any]:
         """Return the arguments for the client of an SDK, named by its module, in this process."""
@@ -84,13 +142,13 @@ class GatewayTuner(RemoteTuner):
 
     def remote(self) -> RemoteTuner:
         """Return what a workflow in another process needs."""
-        return RemoteTuner(self.base_url, self.secret, self.model, self.trainable_targets)
+        return RemoteTuner(self.base_url, self.secret, self.model, self.trainable_targets, self.facts)
 
     def _client_settings(self, sdk: str) -> Mapping[str, Any]:
         return {"http_client": self.http_client(sdk)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteTuner, (self.base_url, self.secret, self.model, self.trainable_targets)
+        return RemoteTuner, (self.base_url, self.secret, self.model, self.trainable_targets, self.facts)
 
 
 def import_anthropic() -> Any:
@@ -101,25 +159,3 @@ def import_anthropic() -> Any:
         if error.name != "anthropic":
             raise
         raise ImportError("tuner.as_raw_anthropic_sdk_client() needs Anthropic's SDK: pip install anthropic.") from None
-
-
-def make_agentscope_model(endpoint: Endpoint, client_kwargs: Mapping[str, Any], kwargs: Mapping[str, Any]) -> Any:
-    """Make the chat model of AgentScope 1.x or 2.x, whichever is installed."""
-    try:
-        version = importlib.metadata.version("agentscope")
-    except importlib.metadata.PackageNotFoundError:
-        raise ImportError(
-            "tuner.as_agentscope_model() needs AgentScope: pip install agentscope. Other frameworks take the base_url, "
-            "api_key and model of tuner.as_oai_baseurl_apikey()."
-        ) from None
-    model = importlib.import_module("agentscope.model").OpenAIChatModel
-    given = dict(kwargs)
-    to_client = {"max_retries": 0, **client_kwargs, **given.pop("client_kwargs", {})}
-    if version.startswith("1."):
-        to_client = {"base_url": endpoint.base_url, **to_client}
-        return model(**{"model_name": endpoint.model, "api_key": endpoint.api_key, "client_kwargs": to_client, **given})
-    credential = importlib.import_module("agentscope.credential").OpenAICredential(
-        api_key=endpoint.api_key, base_url=endpoint.base_url
-    )
-    defaults = {"credential": credential, "model": endpoint.model, "client_kwargs": to_client, "max_retries": 0}
-    return model(**{**defaults, **given})

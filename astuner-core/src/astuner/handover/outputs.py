@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.handover.changes import Change, make_mapping_plain
+from astuner.handover.responses import describe_response
 from astuner.handover.verdicts import describe_range, read_reward, read_success
 from astuner.plain_values import LARGEST_REWARD, has_type, read_number, read_text, show_value
 from astuner.schema import WorkflowOutput
@@ -39,12 +40,14 @@ def check_output(output: object) -> CheckedOutput:
 
 
 def _check(output: WorkflowOutput) -> CheckedOutput:
-    metadata, changes = make_mapping_plain(output.metadata, "WorkflowOutput.metadata")
+    given = output.metadata if output.response is None else {**describe_response(output.response), **output.metadata}
+    metadata, changes = make_mapping_plain(given, "WorkflowOutput.metadata")
     checked = WorkflowOutput(
         reward=_read_rewards(output.reward),
         is_success=_read_success(output.is_success),
         metadata=metadata,
         log_metrics=find_numbers(output.log_metrics),
+        response=output.response,
     )
     return CheckedOutput(checked, (*changes, *_list_dropped(output.log_metrics)))
 

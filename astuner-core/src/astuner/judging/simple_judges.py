@@ -1,31 +1,31 @@
-"""The simple form of a judge: `compute_reward(workflow_task, workflow_output)`, or a plain function of these two."""
+"""The simple form of a judge: `compute_reward(workflow_task, workflow_output)`, or a function of these two or of `tune()`."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import inspect
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from astuner.config.auxiliary_models import AuxiliaryModel
 from astuner.containment.contained_call import CallTimeout, run_contained
-from astuner.containment.endings import UserQuit, describe_raised, make_exception
-from astuner.containment.threads import start_thread
+from astuner.containment.endings import describe_raised
 from astuner.containment.tracebacks import locate_error
-from astuner.containment.user_code import UserCode, find_running_code
+from astuner.containment.user_code import UserCode
 from astuner.errors import PluginError
+from astuner.handover.outputs import find_numbers
 from astuner.handover.verdicts import check_verdict
-from astuner.plain_values import has_type, read_bool, show_value
+from astuner.judging.judge_threads import run_in_thread
+from astuner.judging.tune_functions import TuneFunction, is_tune_function
+from astuner.plain_values import has_type, read_bool, read_number, read_text, show_value
 from astuner.protocols import Judge
 from astuner.protocols.optional import Closes, JudgesGroups, ScoresEpisodes, find_offer
 from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 
 ComputeReward = Callable[[WorkflowTask, WorkflowOutput], Any]
 
-EXPECTED = "a float, (float, bool) or a Verdict, finite, is expected"
+EXPECTED = "a float, (float, bool), a Verdict, or an object with `reward` and `metrics`, finite, is expected"
 
 
 class PartwiseJudge(Judge):
@@ -45,10 +45,11 @@ class PartwiseJudge(Judge):
         return await self.judge_within(group, None)
 
 
-def make_judge(judge: Any, *, blame: str | None = None) -> Judge:
+def make_judge(judge: Any, *, blame: str | None = None, auxiliary_models: Mapping[str, AuxiliaryModel] | None = None) -> Judge:
     """Return a whole judge for a class, an object or a function that judges one episode; an `astuner.Judge` stays as it is.
 
-    `blame` begins the message of a failure. Raises `PluginError` for anything else.
+    A function whose parameters are named `task` and `response` is called as `tune()` of AgentScope does, with the
+    `auxiliary_models` if it names them. `blame` begins the message of a failure. Raises `PluginError` for anything else.
     """
     if isinstance(judge, type):
         judge = judge()
@@ -57,6 +58,11 @@ def make_judge(judge: Any, *, blame: str | None = None) -> Judge:
     if find_offer(judge, JudgesGroups) is not None:
         return JudgeAdapter(judge)
     blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
+    if inspect.isroutine(judge) and is_tune_function(judge):
+        try:
+            judge = TuneFunction(judge, auxiliary_models or {})
+        except TypeError as error:
+            raise PluginError(f"{blame} {error}") from error
     scoring = find_offer(judge, ScoresEpisodes)
     compute_reward = scoring.compute_reward if scoring is not None else judge if inspect.isroutine(judge) else None
     if compute_reward is None:
@@ -131,7 +137,7 @@ class EpisodeJudge(PartwiseJudge):
         arguments = make_workflow_task(episode, attempt=len(episode.failures)), cast("WorkflowOutput", episode.output)
         if inspect.iscoroutinefunction(self._compute_reward):
             return await self._compute_reward(*arguments)
-        answer = await _run_in_thread(self._compute_reward, *arguments)
+        answer = await run_in_thread(self._compute_reward, *arguments)
         return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -156,58 +162,37 @@ def make_workflow_task(episode: Episode, *, attempt: int) -> WorkflowTask:
     )
 
 
-async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a blocking function off the loop, in a separate daemon thread.
-
-    The loop's executor is not for users' code: a few calls that never return would fill it, and exit waits for it.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if done.done():
-            return  # timed out or cancelled meanwhile
-        if error is None:
-            done.set_result(result)
-        elif isinstance(error, UserQuit) or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
-            done.set_exception(error)
-        else:
-            # A future refuses StopIteration, and SystemExit in it would end the loop.
-            wrapped = RuntimeError(f"{type(error).__name__}: {error}")
-            wrapped.__cause__ = error
-            done.set_exception(wrapped if isinstance(error, Exception) else make_exception(error))
-
-    code = find_running_code()
-
-    def work() -> None:
-        result, error = None, None
-        if code is not None:
-            code.thread = threading.get_ident()
-        try:
-            result = context.run(function, *arguments)
-        except BaseException as raised:  # noqa: BLE001 - handed to the caller
-            error = raised
-        if code is not None:
-            code.thread = None
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nothing waits for the result
-            loop.call_soon_threadsafe(settle, result, error)
-
-    await start_thread(work, "astuner-judge")
-    return await done
-
-
 def _parse_verdict(answer: Any) -> Verdict | Unjudged | None:
     """Return the verdict in a user's return value, or why it cannot be used; None if it holds none."""
     if has_type(answer, Verdict):
         return check_verdict(answer)
     is_pair = has_type(answer, tuple) and len(answer) == 2
+    if not is_pair and read_number(answer) is None and (verdict := _read_result(answer)) is not None:
+        return verdict
     reward, is_success = answer if is_pair else (answer, None)
     if is_pair:
         is_success = parse_bool(is_success)
         if is_success is None:
             return None
     return check_verdict(Verdict(reward, is_success))
+
+
+def _read_result(answer: Any) -> Verdict | Unjudged | None:
+    """Return the verdict in an object with `reward` and `metrics`; metrics that are not numbers become the rationale."""
+    try:
+        if not hasattr(answer, "reward"):
+            return None
+        metrics = dict(getattr(answer, "metrics", None) or {})
+        numbers = find_numbers(metrics)
+        words = [f"{read_text(name)}: {read_text(value)}" for name, value in metrics.items() if read_text(name) not in numbers]
+        verdict = Verdict(
+            answer.reward, getattr(answer, "is_success", None), components=numbers, rationale="; ".join(words) or None
+        )
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the boundary for judges: values may raise anything, SystemExit too
+        return Unjudged(reason="bad_verdict", detail=read_text(error))
+    return check_verdict(verdict)
 
 
 def parse_bool(value: Any) -> bool | None:

@@ -44,7 +44,8 @@ class CoreMakers:
 
         target = load(candidate)
         made = construct(candidate, target, options, run_info) if isinstance(target, type) else target
-        return make_judge(made, blame=candidate.blame)
+        auxiliary_models = run_info.config.rollout.auxiliary_models if run_info is not None else {}
+        return make_judge(made, blame=candidate.blame, auxiliary_models=auxiliary_models)
 
     @hookimpl(trylast=True)
     def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from stevedore import DriverManager
 
 from astuner.errors import PluginError
+from astuner.install_hints import explain_missing_module
 from astuner.plugins.compat import require_compatible
 from astuner.plugins.extension import explain_errors
 from astuner.plugins.kinds import GROUPS
@@ -56,7 +57,8 @@ def load(candidate: Candidate) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        hint = f". It lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
+        lacks = f". It lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
+        hint = lacks or explain_missing_module(error)
         raise PluginError(f"{candidate.blame}: {describe_raised(error, candidate.config_dir)}{hint}") from error
 
 

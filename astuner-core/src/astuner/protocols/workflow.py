@@ -38,6 +38,9 @@ class Tuner(Protocol):
     ) -> Any:
         """Return a chat model of the installed AgentScope; `debug_model` replaces it if the agent is not trained."""
 
+    def as_agentscope_auxiliary_models(self) -> dict[str, Any]:
+        """Return a chat model of the installed AgentScope for each entry of `rollout.auxiliary_models`; none of them streams."""
+
 
 class Workflow(ABC):
     """A user's agent: a new instance for each episode, run in the rollout process (see `rollout.isolation`)."""

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
@@ -39,9 +38,12 @@ from astuner.rollout.episode_failures import (
 )
 from astuner.rollout.failure_worth import describe_rewarding_failures
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
+from astuner.rollout.judge_models import JudgeModels
 from astuner.rollout.overlong_filter import filter_overlong
+from astuner.rollout.permission_stop import TOPIC, describe_permission_stop
 from astuner.rollout.recipe import Parts
 from astuner.rollout.sample_limit import SampleLimit
+from astuner.rollout.seeds import derive_seed
 from astuner.rollout.watchdog import LoopWatchdog
 from astuner.schema import Call, Episode, Failure, Group, Sampling, Split, Task, Unjudged, WorkflowOutput, WorkflowTask
 
@@ -94,6 +96,7 @@ class RolloutRunner:
             run_info, renderer=renderer, engine_max_model_len=engine_max_model_len, gives_reward=parts.judge is None
         )
         self._watchdog = LoopWatchdog(notify)
+        self._judge_models = JudgeModels(gateway, run_info)
         self._notified: set[str] = set()
         self._abandoned: Counter[str] = Counter()
         self._limit = SampleLimit(self._config.multi_turn.max_sample_per_task)
@@ -146,7 +149,7 @@ class RolloutRunner:
         if all(e.verdict is not None for e in group.episodes if e.completed):
             return group
         # The barrier has passed and no slot is held: a slow judge blocks no episode.
-        with name_place(f"the judge, on {group.key}"):
+        with name_place(f"the judge, on {group.key}"), self._judge_models.offer():
             judged = await judge_group(group, self._parts.judge, timeout_s=self._judge_timeout_s)
         for text in find_absent_agents(judged):
             self._notify_once(text)
@@ -199,6 +202,7 @@ class RolloutRunner:
                 disable_tools=config.agentscope_disable_toolcalls,
                 trainable_targets=self._parts.trainable_targets,
                 constraints=config.constraints,
+                auxiliary_models=config.auxiliary_models,
                 # The loop counts its steps itself, and a tracker's calls between them are not steps.
                 max_steps=None if leads else config.multi_turn.max_steps,
                 llm_timeout_s=config.llm_timeout_s,
@@ -240,6 +244,8 @@ class RolloutRunner:
         for text in recorder.notices:
             self._notify_once(text)
         calls = recorder.calls
+        if (stop := describe_permission_stop(output, calls)) is not None:
+            self._notify_once(stop, TOPIC)
         verdict = None if failure is None else make_failure_verdict(failure.reason, config.failure_rewards)
         trains = failure is None or verdict is not None
         try:
@@ -335,11 +341,6 @@ class RolloutRunner:
 def make_episode_id(split: Split, step: int, task_id: str, repeat: int) -> str:
     """Return the id of an episode, unique in its run and the same in every attempt."""
     return f"{split}/{step}/{task_id}/{repeat}"
-
-
-def derive_seed(*parts: object) -> int:
-    """Return 63 bits that depend on every part, and never on when an episode ran."""
-    return int.from_bytes(blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest(), "big") >> 1
 
 
 def check_failure_budget(groups: Sequence[Group], budget: float) -> None:

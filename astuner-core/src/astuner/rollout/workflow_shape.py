@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import FunctionType
 from typing import Any
 
+from astuner.handover.named_arguments import list_names, list_unmet
 from astuner.plugins.async_methods import format_place, yields
 from astuner.protocols.optional import MadeFromRun, NamesTargets, PlaysEpisodes, find_offer
 
@@ -37,8 +38,8 @@ def check_class(workflow: type[Any]) -> None:
 def check_function(function: Callable[..., Any]) -> None:
     """Check that a function returns one output and takes the right arguments."""
     _check_returns(function, "it", "async def workflow(task, model, ...)")
-    names = set(inspect.signature(function).parameters)
-    if not {"task", "model"} <= names <= FUNCTION_ARGUMENTS:
+    names = set(list_names(function))
+    if not {"task", "model"} <= names or list_unmet(function, FUNCTION_ARGUMENTS):
         raise UnfitWorkflow(
             f"takes ({', '.join(sorted(names))}); a workflow function takes "
             "`task` and `model`, and optionally `auxiliary_models` and `logger`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -10,13 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from attrs import frozen
 
+from astuner.clients.agentscope_models import close_models
 from astuner.errors import PluginError
+from astuner.handover.named_arguments import choose_arguments
+from astuner.plain_values import show_value
 from astuner.plugins.async_methods import format_place, is_plain_function
 from astuner.protocols import Tuner, Workflow
 from astuner.protocols.optional import MadeFromRun, find_offer
 from astuner.protocols.workflow import AdaptsWorkflow
 from astuner.rollout.workflow_shape import UnfitWorkflow, check_class, check_function, describe_object, read_targets
 from astuner.schema import WorkflowOutput, WorkflowTask
+from astuner.tabular.original_row import restore_row
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo
@@ -86,10 +91,11 @@ def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
 
 
 class FunctionWorkflow(Workflow):
-    """Runs `async def workflow(task, model, auxiliary_models=None, logger=None)` as AgentScope 1.x's tuner does.
+    """Runs `async def workflow(task, model, auxiliary_models, logger)` as the `tune()` of AgentScope 1.x does.
 
-    `task` is the task as a dict, `model` an AgentScope chat model; it may return any object with `reward`,
-    `response` and `metrics`.
+    `task` is the row as it was read, with `main_query` and `task_id`; `model` an AgentScope chat model, `auxiliary_models` those
+    of `rollout.auxiliary_models` by name, and `logger` the logger `astuner.workflow`. None of the models streams. A function
+    gets the arguments that it names. It may return any object with `reward`, `response` and `metrics`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -98,12 +104,17 @@ class FunctionWorkflow(Workflow):
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """Play one episode."""
-        return _read_answer(await self._call(workflow_task, tuner))
+        async with AuxiliaryModels(tuner) as models:
+            return _read_answer(await self._call(workflow_task, tuner, models))
 
-    def _call(self, workflow_task: WorkflowTask, tuner: Tuner) -> Any:
-        task = workflow_task.task
-        as_dict = {**task.metadata, "main_query": task.main_query, "task_id": task.task_id}
-        return self._function(task=as_dict, model=tuner.as_agentscope_model())
+    def _call(self, workflow_task: WorkflowTask, tuner: Tuner, models: AuxiliaryModels) -> Any:
+        offered: dict[str, Callable[[], Any]] = {
+            "task": lambda: restore_row(workflow_task.task),
+            "model": lambda: _make_main_model(tuner),
+            "auxiliary_models": models.make,
+            "logger": lambda: logging.getLogger("astuner.workflow"),
+        }
+        return self._function(**{name: offered[name]() for name in choose_arguments(self._function, offered)})
 
 
 class BlockingFunctionWorkflow(FunctionWorkflow):
@@ -111,25 +122,57 @@ class BlockingFunctionWorkflow(FunctionWorkflow):
 
     def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> Any:
         """Play one episode."""
-        found = self._call(workflow_task, tuner)
-        return self._wait(found) if inspect.isawaitable(found) else _read_answer(found)
+        models = AuxiliaryModels(tuner)
+        found = self._call(workflow_task, tuner, models)
+        return self._wait(found, models) if inspect.isawaitable(found) else _read_answer(found)
 
-    async def _wait(self, found: Awaitable[Any]) -> WorkflowOutput:
-        return _read_answer(await found)
+    async def _wait(self, found: Awaitable[Any], models: AuxiliaryModels) -> WorkflowOutput:
+        async with models:
+            return _read_answer(await found)
+
+
+class AuxiliaryModels:
+    """The auxiliary models of an episode; closing it closes the connections of those that have their own."""
+
+    def __init__(self, tuner: Tuner) -> None:
+        """Make nothing before it is asked for."""
+        self._tuner = tuner
+        self._models: dict[str, Any] = {}
+
+    def make(self) -> dict[str, Any]:
+        """Return the chat models by name."""
+        self._models = self._tuner.as_agentscope_auxiliary_models()
+        return dict(self._models)
+
+    async def __aenter__(self) -> AuxiliaryModels:
+        """Begin."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close what belongs to the episode."""
+        ours = self._tuner.as_oai_baseurl_apikey().base_url if self._models else ""
+        # Those of the gateway share its connections.
+        await close_models(model for model in self._models.values() if str(model.client.base_url).rstrip("/") != ours)
+
+
+def _make_main_model(tuner: Tuner) -> Any:
+    """Return the model in training, not streaming: such functions read the answer of a call at once."""
+    model = tuner.as_agentscope_model()
+    if getattr(model, "stream", False):
+        model.stream = False
+    return model
 
 
 def _read_answer(found: Any) -> WorkflowOutput:
     if isinstance(found, WorkflowOutput):
         return found
-    response = getattr(found, "response", None)
+    if not any(hasattr(found, name) for name in ("reward", "response", "metrics")):
+        raise TypeError(
+            f"the workflow returned {show_value(found)}; it must return an object with `reward`, `response` and `metrics`, "
+            "such as a WorkflowOutput of astuner or of agentscope.tuner"
+        )
     return WorkflowOutput(
         reward=getattr(found, "reward", None),
-        metadata={"final_answer": response if isinstance(response, str) else _read_text(response)},
         log_metrics=getattr(found, "metrics", None) or {},
+        response=getattr(found, "response", None),
     )
-
-
-def _read_text(response: Any) -> str:
-    """Return the text of an AgentScope message, or its string form."""
-    get_text = getattr(response, "get_text_content", None)
-    return str(get_text() if callable(get_text) else response)

@@ -24,7 +24,7 @@ def dump_episode(episode: Episode) -> Json:
     return {
         **dump_plain(episode),
         "task": dump_task(episode.task),
-        "output": None if episode.output is None else dump_plain(episode.output),
+        "output": None if episode.output is None else _dump_output(episode.output),
         "calls": [_dump_call(call) for call in episode.calls],
         "samples": [_dump_sample(sample) for sample in episode.samples],
         "untrained": dict(episode.untrained),
@@ -118,12 +118,20 @@ def dump_plain(record: Any) -> Json:
 
 def dump_task(task: Task) -> Json:
     """Return a task as JSON values, without what a subclass of a user's adds."""
-    return {name: getattr(task, name) for name in fields_dict(Task)}
+    dumped = {name: getattr(task, name) for name in fields_dict(Task)}
+    if not task.columns:
+        del dumped["columns"]
+    return dumped
 
 
 def load_task(data: Mapping[str, Any]) -> Task:
     """Return what `dump_task` wrote."""
     return _load(Task, data)
+
+
+def _dump_output(output: WorkflowOutput) -> Json:
+    """Return an output as JSON values: its response is an object of the workflow's process."""
+    return {name: value for name, value in dump_plain(output).items() if name != "response"}
 
 
 def dump_verdict(verdict: Verdict | Unjudged | None) -> Json | None:

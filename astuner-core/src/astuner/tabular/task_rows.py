@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 
 from astuner.errors import DataError
 from astuner.schema import Message, Task
+from astuner.tabular.original_row import NUMBER_ID
 from astuner.tabular.unique_ids import UniqueIds
 
 QUERY_COLUMNS = ("main_query", "query", "question", "prompt")
@@ -42,9 +43,10 @@ def make_tasks(
     """Yield a task per row, with unique ids; each call of `rows` reads the data from the start, in the same order.
 
     `columns` maps a field of `Task`, or a key of its metadata, to the column that it is taken from. Unused columns
-    go to the metadata under their own names; a column `metadata` that holds an object is merged into it. A row without
-    an id gets one from its content. Two rows with one id raise `DataError`, which names both; with `keep_repeats` only if the
-    data has ids: a row that repeats another one has its position in its id. `default_query` is the query of a row without one.
+    go to the metadata under their own names; a column `metadata` that holds an object is merged into it. `Task.columns` says
+    where the others went. A row without an id gets one from its content. Two rows with one id raise `DataError`, which names
+    both; with `keep_repeats` only if the data has ids: a row that repeats another one has its position in its id.
+    `default_query` is the query of a row without one.
     """
     mapping = dict(columns or {})
     known = UniqueIds()
@@ -90,6 +92,7 @@ def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) 
     for column in columns.values():
         rest.pop(column, None)
 
+    named = set(rest)
     query, messages = _read_query(row, chosen, rest, default_query)
     given = chosen["task_id"] if "task_id" in chosen else _pop_first(ID_COLUMNS, rest)
     env_type = chosen["env_type"] if "env_type" in chosen else rest.pop("env_type", None)
@@ -101,8 +104,23 @@ def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) 
         task_id=task_id or make_content_id(row.values, row.place),
         env_type="no_env" if env_type is None else str(env_type),
         metadata=metadata,
+        columns=_place_columns(row, columns, named - set(rest), number_id=task_id is not None and not isinstance(given, str)),
     )
     return task, task_id is None
+
+
+def _place_columns(row: Row, chosen: Mapping[str, str], taken: Collection[str], *, number_id: bool) -> dict[str, str]:
+    """Return `Task.columns`: `chosen` are those that the options name, and `taken` those that were found by their names."""
+    by_name = dict.fromkeys(ID_COLUMNS, "task_id") | dict.fromkeys(QUERY_COLUMNS, "main_query")
+    by_name |= dict.fromkeys(MESSAGE_COLUMNS, "init_messages")
+    places = {column: by_name.get(column, column) for column in sorted(taken)} | {c: target for target, c in chosen.items()}
+    for column, place in places.items():
+        if place == "main_query" and isinstance(row.values[column], list):
+            places[column] = "init_messages"
+        elif place == "task_id" and number_id:
+            places[column] = NUMBER_ID
+    # `metadata` is a field whose name alone does not say that the row had such a column.
+    return {column: place for column, place in places.items() if column != place or column == "metadata"}
 
 
 def _find_column(row: Row, values: Mapping[str, Any], target: str, column: str) -> Any:

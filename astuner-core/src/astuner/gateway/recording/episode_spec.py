@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
+from astuner.config.auxiliary_models import AuxiliaryModel
 from astuner.protocols import Sampled
 from astuner.schema import Sampling
 
@@ -41,6 +42,26 @@ class EpisodeSpec:
     """Examines each trainable call once it is recorded and before its client sees the end. A returned text
     ends the episode: further calls are refused with it."""
 
+    auxiliary_models: Mapping[str, AuxiliaryModel] = field(factory=dict)
+    """What the episode's tuner offers besides the model, by name."""
+
+    def find_context(self, engine_limit: int | None) -> int:
+        """Return the most ids that any prompt and its answer may have together."""
+        return min(self.max_model_len, engine_limit or self.max_model_len)
+
+    def find_trained_context(self, engine_limit: int | None) -> int:
+        """Return the same for trained agents; a conversation with a short first prompt has less room."""
+        limits = [self.find_context(engine_limit)]
+        if self.max_prompt_length is not None and self.max_response_length is not None:
+            limits.append(self.max_prompt_length + self.max_response_length)
+        return min(limits)
+
     def trains(self, target_tag: str) -> bool:
         """Whether calls of this target are trained."""
-        return self.train and (self.trainable_targets is None or target_tag in self.trainable_targets)
+        named = self.trainable_targets is None or target_tag in self.trainable_targets
+        return self.train and named and target_tag not in self.frozen_targets
+
+    @property
+    def frozen_targets(self) -> frozenset[str]:
+        """Target tags of auxiliary models that are the model in training."""
+        return frozenset(name for name, chosen in self.auxiliary_models.items() if chosen.is_frozen_target)

@@ -32,7 +32,7 @@ class Lengths:
     @property
     def context(self) -> int:
         """The most ids that any prompt and its answer may have together."""
-        return min(self.spec.max_model_len, self.engine_limit or self.spec.max_model_len)
+        return self.spec.find_context(self.engine_limit)
 
     def begin(self, index: int, placement: Placement) -> None:
         """Record the prompt length of a call that begins."""
