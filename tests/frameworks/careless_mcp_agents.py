@@ -9,10 +9,12 @@ from pathlib import Path
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 from astuner import Tuner, Workflow, WorkflowOutput, WorkflowTask
 
 SERVER = StdioServerParameters(command=sys.executable, args=[str(Path(__file__).with_name("mcp_server.py"))])
+NOTHING_THERE = "http://127.0.0.1:9/mcp"
 KEPT: list[AsyncExitStack] = []
 """Keeps contexts from being closed by the garbage collector."""
 
@@ -46,9 +48,20 @@ class Agent(Workflow):
                 async with stack:
                     session = await connect(stack)
                     await session.call_tool("end", {})
+            case 5:
+                async with streamable_http_client(NOTHING_THERE) as (reader, writer, _), ClientSession(reader, writer) as session:
+                    await session.initialize()
             case _:
                 async with stack:
                     await connect(stack)
         client = tuner.as_raw_openai_sdk_client()
         await client.chat.completions.create(model="tuned", messages=[{"role": "user", "content": "2 + 2?"}])
         return WorkflowOutput(reward=float(workflow_task.repeat % 2))
+
+
+class Waiting(Workflow):
+    async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
+        async with AsyncExitStack() as stack:
+            await connect(stack)
+            await asyncio.sleep(3600)
+        return WorkflowOutput(reward=0.0)
