@@ -17,6 +17,7 @@ PATTERNS = (
     "*/README.md",
     "benchmarks/*/README.md",
     "docs/*.md",
+    "docs/coming_from/*.md",
     "docs/sources/*.md",
     "plugins/*/README.md",
     "plugins/*/src/**/README.md",

@@ -15,9 +15,12 @@ from attrs import frozen
 from runs_on_disk import metric_rows, record
 from tutorials import AGENTS, FRAMEWORKS
 
+from astuner.processes.ports import free_port
 from astuner.testing.command_line import run_command
 
 STEPS = 3
+OVER_HTTP = {"mcp": ("http.yaml", "--with=calculator", "--set=experiment_name=mcp")}
+"""Over stdio each episode starts a server, which takes seconds for a test; test_mcp.py plays two of them."""
 SETTINGS = (
     "--backbone=local",
     "--set=data.train_batch_size=4",
@@ -41,7 +44,13 @@ def tune(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
     def run(name: str) -> Tuned:
         home = tmp_path_factory.mktemp("agents") / "agents"
         shutil.copytree(AGENTS, home)
-        finished = run_command("run", "--conf", "tune.yaml", *SETTINGS, f"--set=model.path={tiny_model}", cwd=home / name)
+        conf, *more = OVER_HTTP.get(name, ("tune.yaml",))
+        port = str(free_port())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CALCULATOR_PORT", port)
+            patch.setenv("CALCULATOR_URL", f"http://127.0.0.1:{port}/mcp" if more else "")
+            arguments = ("run", "--conf", conf, *SETTINGS, *more, f"--set=model.path={tiny_model}")
+            finished = run_command(*arguments, cwd=home / name)
         assert finished.code == 0, finished.err
         directory = record(home / name, name)
         entries = [json.loads(line) for line in (directory / "episodes" / "train.jsonl").read_text().splitlines()]

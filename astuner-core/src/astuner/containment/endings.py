@@ -7,6 +7,9 @@ import asyncio
 from astuner.containment.code_lines import find_line_of_error
 from astuner.plain_values import read_text
 
+BY_A_SCOPE = "Cancelled via cancel scope"
+"""How anyio's message of a cancellation begins."""
+
 
 class UserInterrupt(KeyboardInterrupt):
     """The user ends the run at once, by a second Ctrl-C or SIGTERM. Any other `KeyboardInterrupt` was raised by some code."""
@@ -40,17 +43,33 @@ def make_exception(error: BaseException) -> Exception:
 def describe_raised(error: BaseException, own_file: str | None = None) -> str:
     """Return an error as `KeyError: 'x' (agent.py:12 in solve)`, also one that has no text.
 
-    The place is the innermost one of the user's own files, if there is one. It is left out if the caller itself, in
-    `own_file`, has raised.
+    Of a group of errors, as task groups raise them, it is the first one, with the number of the others. The place is the
+    innermost one of the user's own files, if there is one. It is left out if the caller itself, in `own_file`, has raised.
     """
-    if isinstance(error, CodeEnded):
-        return str(error)
-    said = read_text(error)
-    if isinstance(error, asyncio.CancelledError) and not said:
-        said = "what it awaits was cancelled, and not by the run"
-    if isinstance(error, Exception):
-        text = f"{type(error).__name__}: {said}"
-    else:
-        text = f"{type(error).__name__}{f': {said}' if said else ''}"
-    place = find_line_of_error(error, own_file)
+    first, more = _find_first(error)
+    if isinstance(first, CodeEnded):
+        return str(first)
+    said = _read_cancellation(first) if isinstance(first, asyncio.CancelledError) else read_text(first)
+    text = type(first).__name__
+    if said or isinstance(first, Exception):
+        text += f": {said}"
+    if more:
+        text += f", and {more} more in its {type(error).__name__}"
+    place = find_line_of_error(first, own_file) or find_line_of_error(error, own_file)
     return text if place is None else f"{text} ({place})"
+
+
+def _read_cancellation(error: asyncio.CancelledError) -> str:
+    said = read_text(error)
+    if said.startswith(BY_A_SCOPE):
+        # The rest has the address of the scope and the whole of a task.
+        return "what it awaits was cancelled by a cancel scope of anyio, and not by the run"
+    return said or "what it awaits was cancelled, and not by the run"
+
+
+def _find_first(error: BaseException) -> tuple[BaseException, int]:
+    """Return the first error of a group, however deep, and the number of the others; an error that is none, and 0."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error, 0
+    members = [_find_first(one) for one in error.exceptions]
+    return members[0][0], sum(1 + more for _, more in members) - 1
