@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from astuner.plugins.async_methods import format_place, yields
-from astuner.protocols.optional import NamesTargets, PlaysEpisodes, find_offer
+from astuner.protocols.optional import NamesTargets, PlaysEpisodes, RunsInSandboxes, find_offer
 
 FUNCTION_ARGUMENTS = {"task", "model", "auxiliary_models", "logger"}
 
@@ -24,7 +24,7 @@ def check_class(workflow: type[Any]) -> None:
     if inspect.isabstract(workflow):
         missing = ", ".join(sorted(workflow.__abstractmethods__))
         raise UnfitWorkflow(f"is an abstract class: it does not define {missing}")
-    if needed := _list_required_arguments(workflow):
+    if find_offer(workflow, RunsInSandboxes) is None and (needed := _list_required_arguments(workflow)):
         place = format_place(workflow.__init__)
         raise UnfitWorkflow(
             f"is made for each episode without arguments, but its constructor{place} takes {', '.join(needed)}. "

@@ -12,6 +12,7 @@ from attrs import frozen
 from astuner.errors import PluginError
 from astuner.plugins.async_methods import format_place, is_plain_function
 from astuner.protocols import Tuner, Workflow
+from astuner.protocols.optional import RunsInSandboxes, find_offer
 from astuner.rollout.workflow_shape import UnfitWorkflow, check_class, check_function, describe_object, read_targets
 from astuner.schema import WorkflowOutput, WorkflowTask
 
@@ -28,6 +29,8 @@ class LoadedWorkflow:
     """Whether it is a plain `def`, which runs in a thread of its own."""
     place: str = ""
     """Where that is written, as ` (agent.py:12)`."""
+    in_sandboxes: type[RunsInSandboxes] | None = None
+    """The class, if it runs programs in sandboxes: it is then made with them, and not by `make`."""
 
 
 def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
@@ -54,7 +57,11 @@ def _read_workflow(found: Any) -> LoadedWorkflow:
         made = cast("type[Workflow]", found)
         play = made.execute
         return LoadedWorkflow(
-            make=made, trainable_targets=read_targets(found), blocks=is_plain_function(play), place=format_place(play)
+            make=made,
+            trainable_targets=read_targets(found),
+            blocks=is_plain_function(play),
+            place=format_place(play),
+            in_sandboxes=cast("type[RunsInSandboxes] | None", find_offer(found, RunsInSandboxes)),
         )
     if callable(found) and not isinstance(found, Workflow):
         check_function(found)
