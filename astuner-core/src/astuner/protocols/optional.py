@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from astuner.protocols.engine import Engine
     from astuner.protocols.own_venv import OwnVenv
     from astuner.protocols.run import RunInfo
-    from astuner.protocols.sandbox import Sandboxes
     from astuner.protocols.settled_value import SettledValue
     from astuner.protocols.warm_start import TinyModelJob, WarmStartJob, WarmStartResult
-    from astuner.protocols.workflow import Workflow
     from astuner.schema import Episode, Group, Split, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 
 Offer = TypeVar("Offer")
@@ -338,17 +336,6 @@ class PlaysEpisodes(Protocol):
 
     def execute(self, *arguments: Any) -> Any:
         """Play one episode."""
-
-
-class RunsInSandboxes(Protocol):
-    """A workflow class that runs programs: it is made with the run and what opens sandboxes, instead of without arguments.
-
-    Its workflows are played in the rollout process: `rollout.isolation: process` is refused.
-    """
-
-    @classmethod
-    def with_sandboxes(cls, run_info: RunInfo, sandboxes: Sandboxes) -> Workflow:
-        """Return the workflow of an episode; called once before the first one too, to raise what is missing."""
 
 
 class NamesTargets(Protocol):

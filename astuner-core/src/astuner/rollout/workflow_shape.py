@@ -8,7 +8,8 @@ from types import FunctionType
 from typing import Any
 
 from astuner.plugins.async_methods import format_place, yields
-from astuner.protocols.optional import NamesTargets, PlaysEpisodes, RunsInSandboxes, find_offer
+from astuner.protocols.optional import NamesTargets, PlaysEpisodes, find_offer
+from astuner.protocols.program_workflow import RunsInSandboxes
 
 FUNCTION_ARGUMENTS = {"task", "model", "auxiliary_models", "logger"}
 

@@ -12,7 +12,8 @@ from attrs import frozen
 from astuner.errors import PluginError
 from astuner.plugins.async_methods import format_place, is_plain_function
 from astuner.protocols import Tuner, Workflow
-from astuner.protocols.optional import RunsInSandboxes, find_offer
+from astuner.protocols.optional import find_offer
+from astuner.protocols.program_workflow import RunsInSandboxes
 from astuner.rollout.workflow_shape import UnfitWorkflow, check_class, check_function, describe_object, read_targets
 from astuner.schema import WorkflowOutput, WorkflowTask
 

@@ -63,7 +63,9 @@ class SandboxContract(Contract):
         async def play(session: SandboxSession) -> None:
             content = bytes(range(256))
             await self._wait("write_files", session.write_files({"in/a.bin": content, "~/.conf": "é"}))
-            result = await self._sh(session, 'cat "$HOME/.conf"; mkdir -p out/deep; cp in/a.bin out/deep/b.bin; echo no > out/c.txt')
+            result = await self._sh(
+                session, 'cat "$HOME/.conf"; mkdir -p out/deep; cp in/a.bin out/deep/b.bin; echo no > out/c.txt'
+            )
             assert result.stdout == "é", f"{self._blame}: the home directory's file was {result.stdout!r:.80} instead of 'é'"
             found = await self._wait("read_files", session.read_files(["out/**/*.bin"], max_bytes=1000))
             assert dict(found) == {"out/deep/b.bin": content}, (
@@ -84,7 +86,9 @@ class SandboxContract(Contract):
                 raise AssertionError(f"{self._blame}: write_files took the path {path!r}: raise ValueError")
             await self._sh(session, "ln -s /etc/passwd link.txt; ln -s /etc etc; echo mine > own.txt; mkfifo pipe.txt")
             found = await self._wait("read_files", session.read_files(["**/*.txt", "etc/*"], max_bytes=10**6))
-            assert list(found) == ["own.txt"], f"{self._blame}: read_files followed a link: {list(found)}: read regular files only"
+            assert list(found) == ["own.txt"], (
+                f"{self._blame}: read_files followed a link: {list(found)}: read regular files only"
+            )
 
         self._in_session(tmp_path, play)
 
@@ -181,7 +185,9 @@ class SandboxContract(Contract):
             assert result.stdout == "started\n", f"{self._blame}: a command gave {result.stdout!r:.80} instead of 'started\\n'"
             await self._sh(session, "rm -f alive; sleep 1")
             found = await self._sh(session, "ls")
-            assert "alive" not in found.stdout, f"{self._blame}: a process of an earlier command is alive: end all that it started"
+            assert "alive" not in found.stdout, (
+                f"{self._blame}: a process of an earlier command is alive: end all that it started"
+            )
 
         self._in_session(tmp_path, play)
 
