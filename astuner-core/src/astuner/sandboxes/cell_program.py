@@ -1,8 +1,8 @@
 """The program that leads a sandbox: it starts one command after the other, and ends all that a command has started.
 
 Its arguments are the number of a socket to the starter, the user that commands run as or `-`, the most processes of a command,
-the limits as `RLIMIT_CORE=0,…`, and the directories that it empties if the starter vanishes. It follows orders, each a line with a
-number of bytes and then these bytes: fields with a NUL after each. The descriptors that belong to an order come with its
+the limits as `RLIMIT_CORE=0,…`, and the directories that it empties if the starter vanishes. It follows orders, each a line
+with a number of bytes and then these bytes: fields with a NUL after each. The descriptors that belong to an order come with its
 first byte. It answers with lines, the first of which is `ready`.
 
 * `run`, the working directory, the number of words, the words, and variables as `NAME=value`, with three descriptors, for stdin,

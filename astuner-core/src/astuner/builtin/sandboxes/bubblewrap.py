@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
+from astuner.config.paths import resolve_path
 from astuner.errors import PluginError
 from astuner.sandboxes import ProcessOptions, ProcessSandboxes, Wrapping
 from astuner.sandboxes.cell import PROGRAM, find_interpreter
@@ -111,7 +112,7 @@ class BubblewrapSandboxes(ProcessSandboxes):
 
     def _list_shown(self) -> list[str]:
         own = [sys.prefix, sys.base_prefix, str(Path(find_interpreter()).parents[1])]
-        more = [str((self._config_dir / path).resolve()) for path in self._options.read_only]
+        more = [str(resolve_path(path, self._config_dir)) for path in self._options.read_only]
         found = [path for path in dict.fromkeys((*own, *more)) if not _is_below(path, SYSTEM)]
         return [path for path in SYSTEM if os.path.lexists(path)] + found
 

@@ -69,7 +69,7 @@ class SandboxContract(Contract):
             assert result.stdout == "é", f"{self._blame}: the home directory's file was {result.stdout!r:.80} instead of 'é'"
             found = await self._wait("read_files", session.read_files(["out/**/*.bin"], max_bytes=1000))
             assert dict(found) == {"out/deep/b.bin": content}, (
-                f"{self._blame}: read_files(['out/**/*.bin']) gave {dict(found)!r:.200}: return the bytes of what matches, by path"
+                f"{self._blame}: read_files(['out/**/*.bin']) gave {dict(found)!r:.200}: return the bytes of what matches"
             )
 
         self._in_session(tmp_path, play)
@@ -246,8 +246,8 @@ class SandboxContract(Contract):
             session = await self._open(sandboxes, f"http://127.0.0.1:{port}/v1")
             try:
                 url = session.gateway_url
-                assert url is not None and url.endswith("/v1"), f"{self._blame}: gateway_url is {url!r}: keep its path"
-                found = await self._python(session, python, url)
+                assert (url or "").endswith("/v1"), f"{self._blame}: gateway_url is {url!r}: keep its path"
+                found = await self._python(session, python, str(url))
                 assert found.stdout.strip() == "hello", f"{self._blame}: {url} is not reached from inside: {found.stderr[-300:]}"
                 if sandboxes.separates_network:
                     found = await self._python(session, python, f"http://127.0.0.1:{closed}/")
