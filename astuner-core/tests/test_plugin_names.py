@@ -27,6 +27,10 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("config/aliases.py", "rubrics_auto_grader"): "an older spelling that users type",
     ("config/components.py", "env_service"): "the reader of existing configurations that name none",
     ("judging/estimators.py", "verl"): "the source of a formula",
+    ("builtin/sandboxes/local.py", "local"): "the sandbox of this name",
+    ("config/agent.py", "local"): "the sandbox of this name",
+    ("config/sections.py", "local"): "the sandbox of this name",
+    ("scaffold/templates/sandbox/", "local"): "the sandbox of this name",
     ("training/losses.py", "verl"): "the source of the names",
     ("training/minibatches.py", "verl"): "the source of the names",
 }

@@ -99,6 +99,10 @@ class ServiceUnavailable(Exception):
     """
 
 
+class ProgramTimeout(Exception):
+    """Raised by a workflow when the program that is its agent takes too long: the episode fails with the reason `timeout`."""
+
+
 class Interrupted(AstunerError):
     """The user ended the run; its state is saved."""
 

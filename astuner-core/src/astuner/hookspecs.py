@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         MakeTracker,
         Reader,
         RunInfo,
+        Sandboxes,
     )
     from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
     from astuner.services import Definition
@@ -128,6 +129,18 @@ class EnvironmentSpecs:
 
         When: once for each environment of the run, before the first episode that is played in it.
         Where: each rollout process, in the thread of its event loop; for backbones that play in the driver it is there.
+        """
+
+
+class SandboxSpecs:
+    """Where the programs of agents run."""
+
+    @_mark_deciding
+    def astuner_make_sandbox(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sandboxes | None:
+        """Make what opens sandboxes, one for each episode.
+
+        When: once, before the first episode, if the workflow runs programs in sandboxes, as `astuner.agents:Command` does.
+        Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
 
 
@@ -282,6 +295,7 @@ SPECS = (
     JudgeSpecs,
     TrackerSpecs,
     EnvironmentSpecs,
+    SandboxSpecs,
     DetectorSpecs,
     EngineSpecs,
     EstimatorSpecs,

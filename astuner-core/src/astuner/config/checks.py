@@ -10,18 +10,19 @@ from typing import Any
 from attrs import define, field
 
 from astuner.config.adapters import find_conflicts, read_adapters
+from astuner.config.agent_checks import find_agent_notice, find_agent_problems
 from astuner.config.auxiliary_models import find_faults
 from astuner.config.model import Config
 from astuner.config.paths import find_model_directory, resolve_path
 from astuner.config.places import ROOT, Locate, make_problem
 from astuner.config.rewards import RewardComposition, order_by_requirements
-from astuner.config.sections import ALTERNATIVES, COMPONENT_SECTIONS, TRACKERS
+from astuner.config.sections import ALTERNATIVES, COMPONENT_SECTIONS, SANDBOXES, TRACKERS
 from astuner.config.similar_paths import find_similar_path
 from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem
 from astuner.published import read_published
 
-_OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS}
+_OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS, "sandbox": SANDBOXES}
 """Core's own components, whose sections are always allowed."""
 
 _NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
@@ -52,6 +53,7 @@ class Checks:
         self._check_files()
         self._check_unused_sections()
         self._check_services()
+        self._check_agent()
 
     def _add_problem(self, key: str, message: str, suggestion: str | None = None) -> None:
         self.problems.append(make_problem(f"{ROOT}.{key}", message, self.locate, suggestion))
@@ -206,6 +208,12 @@ class Checks:
                 message = f"there is no directory {resolve_path(service.cwd, self.config_dir)}."
                 self._add_problem(f"services.{name}.cwd", message, find_similar_path(service.cwd, self.config_dir))
 
+    def _check_agent(self) -> None:
+        for found in find_agent_problems(self.config, self.config_dir):
+            self._add_problem(found.key, found.message, found.suggestion)
+        if (notice := find_agent_notice(self.config, self.user_keys)) is not None:
+            self.notices.append(notice)
+
     def _check_unused_sections(self) -> None:
         for kind, sections, chosen in self._list_components():
             others = [name for name in sections if name not in chosen and name not in _OWN.get(kind, ())]
@@ -231,6 +239,7 @@ class Checks:
             "context_tracker": [config.context_tracker.context_tracker_type],
             "environment": [config.environment.environment_type],
             "rollout": [config.rollout.name],
+            "sandbox": [config.sandbox.type],
         }
         for kind, names in chosen.items():
             sections = getattr(config, kind).sections

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
+from astuner.config.agent import Agent, Sandbox
 from astuner.config.components import ContextTracker, TaskJudge, TaskReader
 from astuner.config.env_variables import Environment
 from astuner.config.rollout import Rollout
@@ -177,6 +178,8 @@ class Config:
     task_judge: TaskJudge = field(factory=TaskJudge)
     context_tracker: ContextTracker = field(factory=ContextTracker)
     environment: Environment = field(factory=Environment)
+    agent: Agent = field(factory=Agent)
+    sandbox: Sandbox = field(factory=Sandbox)
     debug: Debug = field(factory=Debug)
     trainer_common: TrainerCommon = field(factory=TrainerCommon)
     plugins: Plugins = field(factory=Plugins)

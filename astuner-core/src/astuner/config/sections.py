@@ -37,12 +37,16 @@ class DatasetFileSection:
 TRACKERS = ("timeline", "linear", "sliding_window", "auto_context", "linear_think")
 """Core's own trackers."""
 
+SANDBOXES = ("local", "bubblewrap")
+"""Core's own sandboxes."""
+
 COMPONENT_SECTIONS: Mapping[str, str] = {
     "task_reader": "reader",
     "task_judge": "judge",
     "context_tracker": "tracker",
     "environment": "environment",
     "rollout": "engine",
+    "sandbox": "sandbox",
 }
 """The sections that hold options under the names of components, and the kind of these."""
 
@@ -54,6 +58,7 @@ COMPONENT_KEYS: Mapping[str, str] = {
     "context_tracker.context_tracker_type": "tracker",
     "environment.environment_type": "environment",
     "rollout.name": "engine",
+    "sandbox.type": "sandbox",
     "trainer_common.algorithm.adv_estimator": "estimator",
 }
 """The keys that name one component, and the kind of it."""

@@ -125,6 +125,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         notices += unused
         chooser.check_alignment(chosen_backbone)
     detectors = choose_detectors(chooser, loaded)
+    sandbox = _choose_named(chooser, "sandbox", "sandbox.type", config.sandbox)
     # The user's own code comes last: it is imported only if there are no other problems, and then all of it.
     chooser.postpone_users_code()
     parts = _choose_parts(chooser, loaded, catalog)
@@ -147,6 +148,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         catalog=catalog,
         environments=parts.environments,
         detectors=detectors,
+        sandbox=sandbox,
     )
     return Plan(
         loaded=loaded,
@@ -212,6 +214,9 @@ def _check_workflow(loaded: LoadedConfig) -> list[str]:
         found = load_workflow(target, loaded.path.parent)
     except PluginError as error:
         raise ConfigError([make_problem(key, str(error).removeprefix(f"{key}: "), loaded.locate)]) from error
+    if found.in_sandboxes is not None and loaded.config.rollout.isolation == "process":
+        message = f"{target} runs programs in sandboxes, which belong to the rollout process. Use async or thread."
+        raise ConfigError([make_problem("astuner.rollout.isolation", message, loaded.locate)])
     if not found.blocks or found.adapted or loaded.config.rollout.isolation != "async":
         return []
     return [f"{target}{found.place} is a plain `def`, so each episode runs in a thread of its own"]

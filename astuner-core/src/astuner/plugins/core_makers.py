@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import click
 
     from astuner.judging.weighted_judge import WeightedJudge
-    from astuner.protocols import Candidate, Detector, Estimator, Judge, MakeEnvironment, RunInfo
+    from astuner.protocols import Candidate, Detector, Estimator, Judge, MakeEnvironment, RunInfo, Sandboxes
     from astuner.services import Definition
 
 
@@ -60,6 +60,12 @@ class CoreMakers:
         from astuner.plugins.drivers import bind_environment, load
 
         return bind_environment(candidate, load(candidate), options, run_info)
+
+    @hookimpl(trylast=True)
+    def astuner_make_sandbox(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sandboxes:
+        """Load and construct."""
+        sandboxes: Sandboxes = _make(candidate, options, run_info, method="open(spec)")
+        return sandboxes
 
     @hookimpl(trylast=True)
     def astuner_make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:

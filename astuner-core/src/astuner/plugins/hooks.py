@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         MakeTracker,
         Reader,
         RunInfo,
+        Sandboxes,
     )
     from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
     from astuner.services import Definition
@@ -167,6 +168,10 @@ class Hooks:
     def make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment:
         """Return what makes the environment of an episode."""
         return cast("MakeEnvironment", self._make("environment", candidate, options=options, run_info=run_info))
+
+    def make_sandbox(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sandboxes:
+        """Make what opens the sandboxes of a rollout process."""
+        return cast("Sandboxes", self._make("sandbox", candidate, options=options, run_info=run_info))
 
     def make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
         """Make a detector of abnormal behaviour."""

@@ -12,6 +12,7 @@ KINDS: Mapping[str, str | None] = {
     "backbone": "astuner.backbones",
     "engine": "astuner.engines",
     "environment": "astuner.environments",
+    "sandbox": "astuner.sandboxes",
     "detector": "astuner.detectors",
     "estimator": "astuner.estimators",
     "hook": "astuner.hooks",
@@ -27,8 +28,8 @@ GROUPS: Mapping[str, str | None] = {**KINDS, "service": "astuner.services"}
 
 def parse_kind(text: str) -> str:
     """Return the kind for a word in the singular or the plural; raises `KeyError` for any other word."""
-    for kind in GROUPS:
-        if text in (kind, f"{kind}s"):
+    for kind, group in GROUPS.items():
+        if text in (kind, f"{kind}s", (group or kind).rpartition(".")[2]):
             return kind
     raise KeyError(text)
 

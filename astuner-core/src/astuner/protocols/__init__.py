@@ -17,6 +17,7 @@ from astuner.protocols.components import Detector, Estimator, Judge, Logger, Rea
 from astuner.protocols.engine import Engine, MakeEngine
 from astuner.protocols.own_venv import OwnVenv
 from astuner.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
+from astuner.protocols.sandbox import CommandResult, Sandboxes, SandboxSession, SandboxSpec
 from astuner.protocols.settled_value import SettledValue
 from astuner.protocols.tracker import ContextPolicy, ContextRoom, EpisodeIdentity, MakeTracker, Tracked, Tracker
 from astuner.protocols.warm_start import Fit, TinyModelJob, WarmStartJob, WarmStartResult
@@ -26,6 +27,7 @@ __all__ = [
     "Backbone",
     "Candidate",
     "ChatModel",
+    "CommandResult",
     "ComponentMaker",
     "ContextPolicy",
     "ContextRoom",
@@ -46,6 +48,9 @@ __all__ = [
     "Reader",
     "RunInfo",
     "Sampled",
+    "SandboxSession",
+    "SandboxSpec",
+    "Sandboxes",
     "SettledValue",
     "TaskSource",
     "TinyModelJob",

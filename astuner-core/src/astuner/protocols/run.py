@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from astuner.protocols.components import Detector, Estimator, Judge
 from astuner.protocols.engine import MakeEngine
+from astuner.protocols.sandbox import Sandboxes
 from astuner.protocols.tracker import MakeTracker
 from astuner.protocols.workflow import MakeEnvironment
 from astuner.schema import Episode, Group, Task
@@ -85,6 +86,9 @@ class ComponentMaker(Protocol):
 
     def make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
         """Make a detector of abnormal behaviour."""
+
+    def make_sandbox(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sandboxes:
+        """Make what opens sandboxes."""
 
     def make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment:
         """Return what makes the environment of an episode."""

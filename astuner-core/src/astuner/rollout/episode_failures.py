@@ -13,7 +13,7 @@ from attrs import evolve, fields_dict
 
 from astuner.config.rollout import FailureRewards
 from astuner.containment.tracebacks import RaisedAt, locate_error
-from astuner.errors import ServiceUnavailable
+from astuner.errors import ProgramTimeout, ServiceUnavailable
 from astuner.schema import Call, Failure, Verdict
 
 SURROUNDINGS = frozenset({"environment_error", "engine_lost", "connection_lost", "service_unavailable"})
@@ -65,7 +65,9 @@ def classify_error(error: Exception, *, of_calls: str | None, in_worker: str | N
     """
     found = in_worker or find_surroundings_failure(error)
     # A client turns what the gateway answers into errors of its own, so the gateway knows better than its connection error.
-    return "service_unavailable" if found == "service_unavailable" else of_calls or found or "workflow_error"
+    if found == "service_unavailable":
+        return found
+    return of_calls or found or ("timeout" if isinstance(error, ProgramTimeout) else "workflow_error")
 
 
 def classify_environment_error(error: Exception, *, method: str) -> str:

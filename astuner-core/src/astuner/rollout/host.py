@@ -13,7 +13,7 @@ from astuner.containment.guarded_loop import end_tasks_of_code, guard_tasks
 from astuner.containment.leftovers import end_leftovers
 from astuner.containment.process_exit import refuse_exits
 from astuner.containment.user_code import UserCode
-from astuner.protocols import Engine, EpisodeStore, Judge, RunInfo
+from astuner.protocols import Engine, EpisodeStore, Judge, RunInfo, Sandboxes
 from astuner.protocols.optional import ReportsProgress, Say, find_offer
 from astuner.rollout.garbage_collector import relax_collector
 from astuner.rollout.recipe import Parts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from astuner.rendering import TemplateRenderer
 
 CLOSE_TIMEOUT_S = 30.0
-"""Longest that a judge may take to be closed."""
+"""Longest that a judge, or the sandboxes, may take to be closed."""
 
 
 @asynccontextmanager
@@ -57,6 +57,8 @@ async def open_rollouts(
         stack.enter_context(refuse_exits())
         if parts.judge is not None:
             stack.push_async_callback(close_judge, parts.judge, notify)
+        if parts.sandboxes is not None:
+            stack.push_async_callback(_close_sandboxes, parts.sandboxes, notify)
         if say is not None and (reporting := find_offer(engine, ReportsProgress)) is not None:
             reporting.report_to(say)
         await engine.start()
@@ -89,6 +91,13 @@ async def open_rollouts(
         stack.callback(runner.close)
         stack.enter_context(relax_collector())
         yield runner
+
+
+async def _close_sandboxes(sandboxes: Sandboxes, notify: Callable[[str], None]) -> None:
+    try:
+        await asyncio.wait_for(sandboxes.close(), CLOSE_TIMEOUT_S)
+    except Exception as error:  # noqa: BLE001  # the run's result is complete, so what cannot be closed is only reported
+        notify(f"the sandboxes could not be closed: {describe_raised(error)}")
 
 
 async def close_judge(judge: Judge, notify: Callable[[str], None]) -> None:

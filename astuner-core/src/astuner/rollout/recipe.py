@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from astuner.errors import PluginError
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.plugins.component import Component
-from astuner.protocols import ComponentMaker, Estimator, Judge, MakeTracker, RunInfo, Workflow
+from astuner.protocols import ComponentMaker, Estimator, Judge, MakeTracker, RunInfo, Sandboxes, Workflow
 from astuner.rollout.detection import NamedDetector
-from astuner.rollout.workflows import load_workflow
+from astuner.rollout.workflows import LoadedWorkflow, load_workflow
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog
@@ -37,6 +39,8 @@ class Parts:
     """None: no task has one."""
     detectors: tuple[NamedDetector, ...] = ()
     """Of abnormal behaviour; they watch every episode."""
+    sandboxes: Sandboxes | None = None
+    """None: the workflow runs no programs in them."""
 
 
 @frozen(kw_only=True)
@@ -57,16 +61,19 @@ class Recipe:
     """None: no task has one."""
     detectors: tuple[Component, ...] = ()
     """Of abnormal behaviour."""
+    sandbox: Component | None = None
+    """What makes sandboxes, for a workflow that runs programs in them."""
 
     def build(self, run_info: RunInfo, hooks: ComponentMaker) -> Parts:
         """Make the parts; raises `PluginError` with the blame when one cannot be made."""
         loaded = None if self.workflow is None else load_workflow(self.workflow, run_info.config_dir, run_info)
+        sandboxes, make_workflow = self._sandboxes(loaded, run_info, hooks)
         judge = hooks.make_reward(make_judges(self.judges, run_info, hooks), run_info)
         make_tracker = hooks.make_tracker(self.tracker.candidate, self.tracker.options, run_info)
         # What a tracker lacks, such as the key of an LLM, is reported before the first episode.
         make_tracker()
         return Parts(
-            make_workflow=loaded.make if loaded else None,
+            make_workflow=make_workflow,
             trainable_targets=loaded.trainable_targets if loaded else None,
             judge=judge,
             make_tracker=make_tracker,
@@ -74,11 +81,27 @@ class Recipe:
             workflow_blocks=loaded is not None and loaded.blocks,
             environments=self._environments(run_info, hooks, in_threads=loaded is not None and loaded.blocks),
             detectors=tuple(_detector(chosen, run_info, hooks) for chosen in self.detectors),
+            sandboxes=sandboxes,
         )
 
     def make_estimator(self, run_info: RunInfo, hooks: ComponentMaker) -> Estimator:
         """Make the estimator; raises `PluginError` with the blame when it cannot be made."""
         return hooks.make_estimator(self.estimator.candidate, self.estimator.options, run_info)
+
+    def _sandboxes(
+        self, loaded: LoadedWorkflow | None, run_info: RunInfo, hooks: ComponentMaker
+    ) -> tuple[Sandboxes | None, Callable[[], Workflow] | None]:
+        """Return what opens sandboxes, if the workflow needs it, and what makes a workflow."""
+        if loaded is None or loaded.in_sandboxes is None:
+            return None, None if loaded is None else loaded.make
+        if self.sandbox is None:
+            raise PluginError(f"{self.workflow} runs programs in sandboxes, and no sandbox was chosen (astuner.sandbox.type)")
+        sandboxes = hooks.make_sandbox(self.sandbox.candidate, self.sandbox.options, run_info)
+        sandboxes.check()
+        make = partial(loaded.in_sandboxes.with_sandboxes, run_info, sandboxes)
+        # What the program lacks is reported before the first episode.
+        make()
+        return sandboxes, make
 
     def _environments(self, run_info: RunInfo, hooks: ComponentMaker, *, in_threads: bool) -> Environments | None:
         from astuner.rollout.environments.lifetime import Environments

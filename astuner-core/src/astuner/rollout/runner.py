@@ -216,6 +216,8 @@ class RolloutRunner:
             if self._parts.environments is not None:
                 living = await self._parts.environments.enter(workflow_task, lives, self._notify_once, owner)
             output = await self._execute(workflow_task, recorder, living, tracker, watch, owner)
+            if self._parts.sandboxes is not None and (reason := recorder.failures.reason) is not None:
+                output, failure = None, Failure(reason=reason, detail="the program could not go on: its last model call failed")
         except EpisodeEnded:
             # What was sampled so far is trained, with its reward.
             output = WorkflowOutput()

@@ -10,6 +10,7 @@ from typing import Any
 from astuner.handover.named_arguments import list_names, list_unmet
 from astuner.plugins.async_methods import format_place, yields
 from astuner.protocols.optional import MadeFromRun, NamesTargets, PlaysEpisodes, find_offer
+from astuner.protocols.program_workflow import RunsInSandboxes
 
 FUNCTION_ARGUMENTS = {"task", "model", "auxiliary_models", "logger"}
 
@@ -25,7 +26,8 @@ def check_class(workflow: type[Any]) -> None:
     if inspect.isabstract(workflow):
         missing = ", ".join(sorted(workflow.__abstractmethods__))
         raise UnfitWorkflow(f"is an abstract class: it does not define {missing}")
-    if find_offer(workflow, MadeFromRun) is None and (needed := _list_required_arguments(workflow)):
+    made_by_core = find_offer(workflow, MadeFromRun) is None and find_offer(workflow, RunsInSandboxes) is None
+    if made_by_core and (needed := _list_required_arguments(workflow)):
         place = format_place(workflow.__init__)
         raise UnfitWorkflow(
             f"is made for each episode without arguments, but its constructor{place} takes {', '.join(needed)}. "

@@ -18,6 +18,7 @@ from astuner.plain_values import show_value
 from astuner.plugins.async_methods import format_place, is_plain_function
 from astuner.protocols import Tuner, Workflow
 from astuner.protocols.optional import MadeFromRun, find_offer
+from astuner.protocols.program_workflow import RunsInSandboxes
 from astuner.protocols.workflow import AdaptsWorkflow
 from astuner.rollout.workflow_shape import UnfitWorkflow, check_class, check_function, describe_object, read_targets
 from astuner.schema import WorkflowOutput, WorkflowTask
@@ -41,6 +42,8 @@ class LoadedWorkflow:
     """Where that is written, as ` (agent.py:12)`."""
     adapted: bool = False
     """Whether it is written for another library, and the class that plays it (`AdaptsWorkflow`) decides where it runs."""
+    in_sandboxes: type[RunsInSandboxes] | None = None
+    """The class, if it runs programs in sandboxes: it is then made with them, and not by `make`."""
 
 
 def load_workflow(target: str, config_dir: Path, run_info: RunInfo | None = None) -> LoadedWorkflow:
@@ -78,6 +81,7 @@ def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
             blocks=is_plain_function(play),
             place=format_place(play),
             adapted=adapting is not None,
+            in_sandboxes=cast("type[RunsInSandboxes] | None", find_offer(workflow, RunsInSandboxes)),
         )
     if callable(found) and not isinstance(found, Workflow):
         check_function(found)

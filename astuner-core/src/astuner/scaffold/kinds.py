@@ -33,6 +33,7 @@ SCAFFOLDS: Mapping[str, Scaffold] = {
     "backbone": Scaffold(description="A backbone for astuner.", core_extra="rollout"),
     "engine": Scaffold(description="An inference engine for astuner.", section="rollout"),
     "environment": Scaffold(description="An environment for astuner.", section="environment"),
+    "sandbox": Scaffold(description="A sandbox for astuner.", section="sandbox"),
     "estimator": Scaffold(description="An advantage estimator for astuner."),
     "detector": Scaffold(description="A detector of abnormal behaviour for astuner.", section="rollout.detectors"),
     "hook": Scaffold(description="An extension of astuner."),

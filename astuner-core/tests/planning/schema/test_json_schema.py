@@ -82,6 +82,7 @@ WRITTEN_OUT = {
     "rollout.episode_timeout_s",
     "rollout.llm_timeout_s",
     "task_judge.timeout_s",
+    "agent.timeout_s",
     "trainer_common.optim.betas",
 }
 

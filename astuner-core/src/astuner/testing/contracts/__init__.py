@@ -17,6 +17,7 @@ from astuner.testing.contracts.judge import JudgeContract
 from astuner.testing.contracts.logger import LoggerContract
 from astuner.testing.contracts.package import PackageContract
 from astuner.testing.contracts.reader import ReaderContract
+from astuner.testing.contracts.sandbox import SandboxContract
 from astuner.testing.contracts.tracker import TrackerContract
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "PackageContract",
     "ReaderContract",
     "Rules",
+    "SandboxContract",
     "TrackerContract",
     "list_rules",
     "run_contract",
@@ -53,6 +55,7 @@ CONTRACTS: Mapping[str, type[Contract]] = {
         EstimatorContract,
         EnvironmentContract,
         DetectorContract,
+        SandboxContract,
         HooksContract,
         CommandContract,
     )

@@ -1,0 +1,201 @@
+"""The workflow whose agent is a program, started as the section `agent` of the YAML says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from astuner.agents.placeholders import Placeholders
+from astuner.config.agent_presets import Preset, settle_program
+from astuner.config.paths import resolve_path
+from astuner.errors import ConfigError, Problem, ProgramTimeout
+from astuner.protocols import ChatModel, CommandResult, RunInfo, Sandboxes, SandboxSession, SandboxSpec, Tuner, Workflow
+from astuner.schema import Message, WorkflowOutput, WorkflowTask
+
+QUERY = "{query}"
+SAID_CHARS = 2000
+"""How much of the end of the output is in the reason of a failure."""
+SHELL_WORDS = re.compile(r"[\s;&|<>()$`\\\"'*?\[\]#~=%!{}]")
+
+
+class CommandFailed(Exception):
+    """The program could not be started, ended with an exit code that is a failure, or was ended by a limit of its sandbox."""
+
+
+class CommandWorkflow(Workflow):
+    """Opens a sandbox, writes its files, runs the program, and collects what it has left.
+
+    The output's metadata holds `final_answer` (the end of stdout), `exit_code`, `stderr` (its end) and `files` (texts by path).
+    """
+
+    def __init__(self, run_info: RunInfo, sandboxes: Sandboxes, program: Preset) -> None:
+        """`program` is what the preset and the section `agent` make together."""
+        self._agent, self._config_dir = run_info.config.agent, run_info.config_dir
+        self._sandboxes, self._program = sandboxes, program
+
+    @classmethod
+    def with_sandboxes(cls, run_info: RunInfo, sandboxes: Sandboxes) -> CommandWorkflow:
+        """Return the workflow of an episode; raises `ConfigError` if the program does not exist in the sandboxes."""
+        program = settle_program(run_info.config.agent)
+        _check_program(program, run_info, sandboxes)
+        return cls(run_info, sandboxes, program)
+
+    async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
+        """Play one episode."""
+        model = tuner.as_oai_baseurl_apikey()
+        session = await self._sandboxes.open(SandboxSpec(episode_id=workflow_task.episode_id, gateway_url=model.base_url))
+        try:
+            return await self._play(workflow_task, model, session)
+        finally:
+            await session.close()
+
+    async def _play(self, workflow_task: WorkflowTask, model: ChatModel, session: SandboxSession) -> WorkflowOutput:
+        agent, task = self._agent, workflow_task.task
+        query = task.main_query or _write_messages(task.init_messages)
+        base_url = session.gateway_url or model.base_url
+        values = {
+            "query": query,
+            "prompt_file": agent.prompt_file,
+            "workdir": session.workdir,
+            "home": session.home,
+            "base_url": base_url,
+            "anthropic_base_url": base_url.removesuffix("/v1"),
+            "api_key": model.api_key,
+            "model": model.model,
+        }
+        filled = Placeholders(values, {**task.metadata, "task_id": task.task_id})
+        await self._write_files(session, filled, query)
+        env = {**_list_model_variables(values), **{name: filled.fill(text) for name, text in self._program.env.items()}}
+        try:
+            result = await session.run(
+                self._make_command(filled),
+                env=env,
+                stdin=query if self._program.prompt == "stdin" else "",
+                timeout_s=agent.timeout_s,
+                max_output_bytes=agent.max_output_bytes,
+            )
+        except OSError as error:
+            raise CommandFailed(f"the program cannot be started: {error.strerror}: {error.filename}") from error
+        self._check(result)
+        collected = await session.read_files(agent.collect, max_bytes=agent.max_collect_bytes) if agent.collect else {}
+        return WorkflowOutput(
+            metadata={
+                "final_answer": result.stdout[-agent.max_answer_chars :].strip(),
+                "exit_code": result.exit_code,
+                "stderr": result.stderr[-SAID_CHARS:],
+                "files": {path: content.decode(errors="replace") for path, content in collected.items()},
+            },
+            log_metrics={"command_s": result.duration_s, "nonzero_exits": float(result.exit_code != 0)},
+        )
+
+    async def _write_files(self, session: SandboxSession, filled: Placeholders, query: str) -> None:
+        files: dict[str, str | bytes] = {}
+        for inside, outside in self._agent.copy.items():
+            files |= await asyncio.to_thread(_read_copied, inside, resolve_path(outside, self._config_dir))
+        files |= {filled.fill(path): filled.fill(text) for path, text in self._program.files.items()}
+        if self._program.prompt == "file":
+            files[self._agent.prompt_file] = query
+        await session.write_files(files)
+
+    def _make_command(self, filled: Placeholders) -> Sequence[str]:
+        command, is_argument = self._program.command, self._program.prompt == "argument"
+        if isinstance(command, str):
+            line = f"{command} {QUERY}" if is_argument and QUERY not in command else command
+            return ["/bin/sh", "-c", filled.fill_shell(line)]
+        words = [*command, QUERY] if is_argument and not any(QUERY in word for word in command) else command
+        return [filled.fill(word) for word in words]
+
+    def _check(self, result: CommandResult) -> None:
+        """Raise if the episode cannot be judged."""
+        agent = self._agent
+        if result.timed_out:
+            raise ProgramTimeout(f"the program took longer than agent.timeout_s = {agent.timeout_s:g} s{_quote_end(result)}")
+        if result.killed_by is not None:
+            limit = {
+                "output": f"wrote more than agent.max_output_bytes = {agent.max_output_bytes} bytes",
+                "disk": "took more room on disk than its sandbox allows (max_disk_bytes)",
+                "processes": "started more processes than its sandbox allows (max_processes)",
+            }[result.killed_by]
+            raise CommandFailed(f"the program {limit}, and was ended{_quote_end(result)}")
+        if result.exit_code != 0 and agent.nonzero_exit == "fail":
+            raise CommandFailed(f"the program ended with exit code {result.exit_code}{_quote_end(result)}")
+
+
+def _check_program(program: Preset, run_info: RunInfo, sandboxes: Sandboxes) -> None:
+    name = _find_program_name(program.command)
+    if name is None or sandboxes.find_program(name) is not False:
+        return
+    if isinstance(program.command, str) and _is_shell_word(name):
+        return
+    agent = run_info.config.agent
+    remedy = f"install it: {program.install}" if program.install else "install it, or give its path"
+    here = shutil.which(name)
+    if here is not None:
+        remedy = (
+            f"{here} is not shown in the sandbox '{run_info.config.sandbox.type}': name its directory, and that of what it "
+            f"needs, in astuner.sandbox.{run_info.config.sandbox.type}.read_only"
+        )
+    key = "astuner.agent.command" if agent.command else "astuner.agent.preset"
+    message = f"there is no program {name!r} on the PATH of the sandboxes; {remedy}."
+    raise ConfigError([Problem(key=key, message=message, file=run_info.conf)])
+
+
+def _find_program_name(command: str | Sequence[str]) -> str | None:
+    """Return the first word; None where the shell decides what it is."""
+    if not isinstance(command, str):
+        return command[0] if command and "{" not in command[0] else None
+    try:
+        word = next(iter(shlex.split(command)), "")
+    except ValueError:
+        return None
+    return None if not word or SHELL_WORDS.search(word) else word
+
+
+def _is_shell_word(name: str) -> bool:
+    """Whether `/bin/sh` itself knows a word: `cd`, `if`, `export`."""
+    import subprocess
+
+    words = ["/bin/sh", "-c", 'command -v "$1" >/dev/null', "sh", name]
+    return subprocess.run(words, env={"PATH": "/nonexistent"}, capture_output=True, check=False).returncode == 0
+
+
+def _list_model_variables(values: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the variables by which most programs find their model."""
+    return {
+        "OPENAI_BASE_URL": values["base_url"],
+        "OPENAI_API_BASE": values["base_url"],
+        "OPENAI_API_KEY": values["api_key"],
+        "OPENAI_MODEL": values["model"],
+        "ANTHROPIC_BASE_URL": values["anthropic_base_url"],
+        "ANTHROPIC_API_KEY": values["api_key"],
+    }
+
+
+def _read_copied(inside: str, outside: Path) -> Mapping[str, bytes]:
+    if not outside.is_dir():
+        return {inside: outside.read_bytes()}
+    found = (Path(folder) / name for folder, _, names in os.walk(outside) for name in names)
+    return {f"{inside}/{path.relative_to(outside)}": path.read_bytes() for path in found}
+
+
+def _write_messages(messages: Sequence[Message]) -> str:
+    return "\n\n".join(_list_texts(messages))
+
+
+def _list_texts(messages: Sequence[Message]) -> Iterator[str]:
+    for message in messages:
+        content = message.get("content")
+        parts = [{"text": content}] if isinstance(content, str) else content or ()
+        text = "\n".join(part["text"] for part in parts if isinstance(part, Mapping) and isinstance(part.get("text"), str))
+        if text:
+            yield text
+
+
+def _quote_end(result: CommandResult) -> str:
+    said = (result.stderr.strip() or result.stdout.strip())[-SAID_CHARS:]
+    return f"; the end of its output: {said}" if said else ""

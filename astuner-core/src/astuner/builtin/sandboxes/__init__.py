@@ -1,0 +1,1 @@
+"""The sandboxes of every install."""

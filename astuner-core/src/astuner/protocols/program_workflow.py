@@ -1,0 +1,20 @@
+"""A workflow whose agent is a program."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from astuner.protocols.run import RunInfo
+from astuner.protocols.sandbox import Sandboxes
+from astuner.protocols.workflow import Workflow
+
+
+class RunsInSandboxes(Protocol):
+    """A workflow class that runs programs: it is made with the run and what opens sandboxes, instead of without arguments.
+
+    Its workflows are played in the rollout process: `rollout.isolation: process` is refused.
+    """
+
+    @classmethod
+    def with_sandboxes(cls, run_info: RunInfo, sandboxes: Sandboxes) -> Workflow:
+        """Return the workflow of an episode; called once before the first one too, to raise what is missing."""
