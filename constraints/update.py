@@ -91,6 +91,17 @@ WANTED_WITH_AGENTSCOPE_1 = [
     "pytest-asyncio",
     "pytest-xdist",
 ]
+WANTED_WITH_VERIFIERS = [
+    f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/plugins/astuner-local",
+    f"{ROOT}/plugins/astuner-envs[verifiers]",
+    "hypothesis",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-xdist",
+    # What verifiers starts its programs with.
+    "uv",
+]
 WANTED_WITH_VLLM = [
     f"{ROOT}/astuner-core[rollout]",
     f"{ROOT}/plugins/astuner-local",
@@ -133,6 +144,7 @@ FILES = {
     "loggers.txt": WANTED_WITH_LOGGERS,
     "otel.txt": WANTED_WITH_TRACE_SERVERS,
     "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1,
+    "verifiers.txt": WANTED_WITH_VERIFIERS,
     "vllm.txt": WANTED_WITH_VLLM,
     "verl.txt": WANTED_WITH_VERL,
     "trinity.txt": WANTED_WITH_TRINITY,
@@ -145,6 +157,7 @@ WHAT = {
     "loggers.txt": "the environment with all loggers",
     "otel.txt": "the environment with servers that take traces",
     "agentscope1.txt": "the environment with AgentScope 1",
+    "verifiers.txt": "the environment with environments of verifiers",
     "vllm.txt": "the environment with vLLM",
     "verl.txt": "the environment with verl",
     "trinity.txt": "the environment with Trinity-RFT",
