@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,3 +60,11 @@ def problem(problems: Problems) -> Callable[..., Problem]:
         return found
 
     return only
+
+
+@pytest.fixture(autouse=True)
+def dialects(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The installed dialects: none, whatever the environment has, until a test adds one."""
+    installed: list[Any] = []
+    monkeypatch.setattr("astuner.config.dialects.entry_points", lambda group: installed)
+    return installed

@@ -113,7 +113,7 @@ def examine_config(
     file = read_config_file(path, native_roots)
     command = read_overrides(overrides, backbone, native_roots)
     translated = list(file.notices)
-    if file.dialect is not None:
+    if file.dialect is not None and command.tree:
         translated += translate_overrides(file.dialect, command.tree, command.places, path)
     renaming = Renaming()
     renaming.apply(file.roots[ROOT], file.places)
