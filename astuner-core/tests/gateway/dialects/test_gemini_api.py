@@ -1,4 +1,7 @@
-"""Gemini's API: bodies as Google's SDKs and Gemini CLI send them, and the answers and events that they read."""
+"""Gemini's API: bodies as Google's SDKs and Gemini CLI send them, and the answers and events that they read.
+
+One file, long as it is: a small test for each thing that the API promises.
+"""
 
 from __future__ import annotations
 
