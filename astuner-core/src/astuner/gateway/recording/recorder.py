@@ -183,7 +183,7 @@ class EpisodeRecorder:
             self.notice(f"{caller.agent}: '{name}' has no effect; engines do not support it.")
         if request.hosted_tools:
             names = ", ".join(request.hosted_tools)
-            self.notice(f"{caller.agent}: tools that OpenAI's servers would run are not offered to the model: {names}.")
+            self.notice(f"{caller.name}: tools that the servers of its API would run are not offered to the model: {names}.")
         if request.previous is not None:
             request = request.with_earlier(self._conversations.collect_until(request.previous, self._calls))
         return self._remove_tools(request)
