@@ -91,7 +91,7 @@ def play(home: Path, yaml: str, model: Path, *settings: str, replies: list[str])
 def test_every_agent_of_the_math_example_plays_and_is_judged(agent, home, tiny_model):
     episodes = play(home, MATH, tiny_model, f"rollout.user_workflow={agent}", replies=["It is \\boxed{4}."])
     assert [episode["failures"] for episode in episodes] == [[], []]
-    assert {episode["output"]["metadata"]["final_answer"] for episode in episodes} == {"It is \\boxed{4}."}
+    assert all("boxed{4}" in episode["output"]["metadata"]["final_answer"] for episode in episodes)
     rewards = {episode["task"]["main_query"]: episode["verdict"]["reward"] for episode in episodes}
     assert rewards in ({"What is 2+2?": 1.0}, {"What is 3+2?": 0.0})
     assert all(episode["samples"] for episode in episodes)
