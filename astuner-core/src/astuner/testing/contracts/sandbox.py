@@ -223,7 +223,9 @@ class SandboxContract(Contract):
                     second, f"cat '{secret}' '{first.workdir}/first.txt' {tmp_path}/*; find / -name first.txt 2>/dev/null"
                 )
                 seen = [word for word in ("sesame", "mine", "first.txt") if word in looked.stdout]
-                assert not seen, f"{self._blame} says `separates_files`, and a program read {seen} outside of its own: {looked}"
+                assert not seen, (
+                    f"{self._blame} says `separates_files`, and a program read {seen} that does not belong to it: {looked}"
+                )
             finally:
                 await first.close()
                 await second.close()
