@@ -64,7 +64,9 @@ class SpokenDialect:
 
     def translate(self, values: Mapping[str, Any], path: Path, *, is_file: bool) -> Translation:
         """Translate the file, or a tree of the command line; raises `ConfigError` with the blame if the dialect fails."""
-        return _call(lambda: self.dialect.translate(values, file=None if is_file else self.values), self.blame, path)
+        file = None if is_file else self.values
+        found: Translation = _call(lambda: self.dialect.translate(values, file=file), self.blame, path)
+        return found
 
 
 def find_dialect(values: Any, path: Path) -> SpokenDialect | None:

@@ -74,7 +74,7 @@ def _read_default(workflow: type[Any], given: Any) -> Any:
     """Return the default of a field of pydantic, where a class declares its targets as one; anything else as it is."""
     # A pydantic model has its fields aside: the class itself lacks the attribute, as if every call were trained.
     fields = getattr(workflow, "model_fields", None)
-    field = fields.get("trainable_targets") if given is None and isinstance(fields, Mapping) else given
+    field: Any = fields.get("trainable_targets") if given is None and isinstance(fields, Mapping) else given
     if type(field).__name__ != "FieldInfo":
         return field
     return field.get_default(call_default_factory=True)

@@ -10,7 +10,8 @@ class LazyTokenizer:
 
     def __init__(self, model_path: str) -> None:
         """`model_path` is a directory or a Hugging Face id."""
-        self._model_path, self._loaded = model_path, None
+        self._model_path = model_path
+        self._loaded: Any = None
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the tokenizer."""

@@ -119,11 +119,12 @@ class Translator:
         filters = reader[name].get("filters") if isinstance(reader.get(name), dict) else None
         for position, choice in enumerate(filters if isinstance(filters, list) else ()):
             params = choice.get("params") if isinstance(choice, dict) and choice.get("type") == "deduplication" else None
-            for key in EMBEDDING if isinstance(params, dict) else ():
-                if key in params:
-                    del params[key]
-                    where = f"task_reader.{name}.filters[{position}].params.{key}"
-                    self._answer(where, "dropped", reason="questions are compared by their spelling, without an API")
+            if not isinstance(params, dict):
+                continue
+            for key in (key for key in EMBEDDING if key in params):
+                del params[key]
+                where = f"task_reader.{name}.filters[{position}].params.{key}"
+                self._answer(where, "dropped", reason="questions are compared by their spelling, without an API")
 
     def _change(self, tree: dict[str, Any], path: str, change: Callable[[Any], tuple[Any, str] | None]) -> None:
         section, name = _find(tree, path)
