@@ -22,7 +22,7 @@ from harness import REPOSITORY
 
 from astuner import Verdict
 from astuner.errors import DataError, PluginError, RunFailed
-from astuner.protocols import Candidate, Sampled
+from astuner.protocols import Candidate, Sampled, SandboxSpec
 from astuner.schema import Failure, Notice, StepReport, Task, Unjudged, ValidationReport, WorkflowTask
 from astuner.testing import episode, group, run_info
 from astuner.testing.contracts import HooksContract, list_rules, run_contract
@@ -185,6 +185,24 @@ def test_first_messages_are_cut(hooks: Any, tmp_path: Path):
     make = hooks(module.ShortenedMessages()).make_environment(room, None, run_info(tmp_path))
     (message,) = asyncio.run(make(WorkflowTask(Task("2 + 2?"), task_id="t", env_type="", episode_id="e")).reset())
     assert message == {"role": "user", "content": "2 +"}
+
+
+def test_sandboxes_that_open_slowly_are_reported(hooks: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    local = asked_for("sandbox", "astuner.builtin.sandboxes.local:LocalSandboxes")
+    module = load(DOCS / "examples" / "hooks" / "slow_sandboxes.py")
+    module.LONGEST_S = -1.0
+    made = hooks(module.SlowSandboxes()).make_sandbox(local, options_of(local, {}), run_info(tmp_path))
+
+    async def use() -> str:
+        session = await made.open(SandboxSpec(episode_id="e"))
+        try:
+            return (await session.run(["echo", "hi"])).stdout
+        finally:
+            await session.close()
+            await made.close()
+
+    assert asyncio.run(use()) == "hi\n"
+    assert capsys.readouterr().out.startswith("e: its sandbox took ")
 
 
 def test_short_answers_are_not_looked_at(hooks: Any, tmp_path: Path):
