@@ -192,7 +192,7 @@ def _compare_tokens(value: Any) -> tuple[Any, str] | None:
 
 
 def _read_checklist(value: Any) -> tuple[Any, str] | None:
-    return ([], "null is no detector") if value in (None, "None") else None
+    return ([], "no detectors") if value in (None, "None") else None
 
 
 def _choose_engine(value: Any) -> tuple[Any, str] | None:
