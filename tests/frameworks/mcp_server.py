@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from mcp.server.fastmcp import FastMCP
+from mcp.server.mcpserver import MCPServer
 
-server = FastMCP("mortal", log_level="WARNING")
+server = MCPServer("mortal", log_level="WARNING")
 
 
 @server.tool()

@@ -33,7 +33,7 @@ async def answer(query: str, session: ClientSession, tuner: Tuner) -> WorkflowOu
     """Play the episode with the tools that the server lists."""
     client = tuner.as_raw_openai_sdk_client()
     tools = [
-        {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.inputSchema}}
+        {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}}
         for tool in (await session.list_tools()).tools
     ]
     messages = [{"role": "system", "content": "Use your tools."}, {"role": "user", "content": query}]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 
-from mcp.server.fastmcp import FastMCP
+from mcp.server.mcpserver import MCPServer
 
-server = FastMCP("calculator", stateless_http=True, log_level="WARNING")
+server = MCPServer("calculator", log_level="WARNING")
 
 
 @server.tool()
@@ -25,5 +25,4 @@ if __name__ == "__main__":
     if (port := parser.parse_args().port) is None:
         server.run("stdio")
     else:
-        server.settings.port = port
-        server.run("streamable-http")
+        server.run("streamable-http", port=port, stateless_http=True)

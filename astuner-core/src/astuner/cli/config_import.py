@@ -69,7 +69,7 @@ def _format_lines(imported: Imported) -> list[str]:
     counts = {kind: sum(answer.kind == kind for answer in imported.answers) for kind in words}
     lines = [align_columns([("KEY", "HERE"), *rows]), ""]
     arrived, ignored, dropped = counts["translated"], counts["ignored"], counts["dropped"]
-    lines.append(f"{len(rows)} keys: {arrived} arrived, {ignored} are not needed, {dropped} were left out.")
+    lines.append(f"{len(rows)} keys: {arrived} arrived, {ignored} not needed, {dropped} left out.")
     if imported.is_unchecked:
         lines.append("The trainer is not installed here: it has not checked the keys that stay its own.")
     if imported.open_problems:
