@@ -272,7 +272,7 @@ BAD: list[tuple[str, Any, str]] = [
     (
         "test_answers_are_verdicts_or_failures",
         Words,
-        "returned 'right'; a float, (float, bool) or a Verdict, finite, is expected",
+        "returned 'right'; a float, (float, bool), a Verdict, or an object with `reward` and `metrics`, finite, is expected",
     ),
     ("test_answers_are_verdicts_or_failures", WithoutReason, "episode 'train/1/7+5/1' is Unjudged without a reason"),
     ("test_rewards_are_finite_numbers", NotANumber, "reward is nan (float): give a finite Python float"),

@@ -1,4 +1,4 @@
-"""The keys that a shell script sets on a command line, as in `python3 -m verl.trainer.main_ppo data.train_batch_size=1024 …`."""
+"""The keys that a shell script sets on a command line, as in `python3 -m trainer.main data.train_batch_size=1024 …`."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class EpisodeRecorder:
         self._calls: dict[int, Call] = {}
         self._begun = 0
         self._steps: Counter[str] = Counter()
-        """Calls that agents have begun."""
+        """Trained calls that agents have begun."""
         self._seeds = Seeds(spec.seed)
         self._ids = CallIds(spec.episode_id)
         self._turns: set[Turn] = set()
@@ -101,18 +101,20 @@ class EpisodeRecorder:
         Raises ApiError when it cannot be served, and LongText, with nothing changed, if `begin_long` has to do it.
         """
         self._check_open()
+        caller = caller.retarget(request.target_tag)
         try:
             request = self._prepare(request, caller)
             if self._speaks_chat:
                 return self._begin_chat(request, caller, make_chat_key(request))
             return self._begin_tokens(request, caller, self._placer.place(request, caller.agent))
         except ApiError as error:
-            self.failures.note_error(caller.agent, error, self._begun)
+            self.failures.note_error(caller.name, error, self._begun)
             raise
 
     async def begin_long(self, request: ChatRequest, caller: Caller) -> Turn:
         """Start the calls of an admitted request whose prompts are made in a thread; raises ApiError as `begin` does."""
         self._check_open()
+        caller = caller.retarget(request.target_tag)
         try:
             request = self._prepare(request, caller)
             if self._speaks_chat:
@@ -123,16 +125,17 @@ class EpisodeRecorder:
             self._check_open()
             return self._begin_tokens(request, caller, placements)
         except ApiError as error:
-            self.failures.note_error(caller.agent, error, self._begun)
+            self.failures.note_error(caller.name, error, self._begun)
             raise
 
     async def refuse_overlong(self, outlined: ChatRequest, count_bytes: CountBytes, caller: Caller) -> None:
         """Raise ApiError if the outline of an admitted request shows that it cannot be served."""
         self._check_open()
+        caller = caller.retarget(outlined.target_tag)
         try:
             await self.order.run(partial(self._placer.refuse_overlong, self._prepare(outlined, caller), count_bytes))
         except ApiError as error:
-            self.failures.note_error(caller.agent, error, self._begun)
+            self.failures.note_error(caller.name, error, self._begun)
             raise
 
     async def refuse_uncountable(self, outlined: ChatRequest, count_bytes: CountBytes) -> None:
@@ -164,10 +167,13 @@ class EpisodeRecorder:
         if self._ended_by is not None:
             raise ApiError(403, f"This episode was ended: {self._ended_by}", code="episode_terminated", retry=False)
 
+    def _trains(self, caller: Caller) -> bool:
+        return all(map(self.spec.trains, caller.targets))
+
     def _check_steps(self, request: ChatRequest, caller: Caller) -> None:
         """Raise ApiError if a trained agent has no call left."""
         limit = self.spec.max_steps
-        if limit is None or not self.spec.trains(caller.target_tag) or self._steps[caller.agent] + request.choices <= limit:
+        if limit is None or not self._trains(caller) or self._steps[caller.agent] + request.choices <= limit:
             return
         text = (
             f"The agent {caller.agent!r} asks for more model calls than rollout.multi_turn.max_steps = {limit} allows it in an "
@@ -180,7 +186,7 @@ class EpisodeRecorder:
         """Return the request with the messages that it continues, and without what is not served; raises ApiError."""
         self._check_steps(request, caller)
         for name in request.ignored:
-            self.notice(f"{caller.agent}: '{name}' has no effect; engines do not support it.")
+            self.notice(f"{caller.name}: '{name}' has no effect; engines do not support it.")
         if request.hosted_tools:
             names = ", ".join(request.hosted_tools)
             self.notice(f"{caller.name}: tools that the servers of its API would run are not offered to the model: {names}.")
@@ -222,7 +228,7 @@ class EpisodeRecorder:
     def _begin_tokens(self, request: ChatRequest, caller: Caller, placements: Sequence[Placement]) -> Turn:
         if not request.prompts and (hidden := find_hidden_names(self._placer.tree.renderer.shape, request.messages)):
             self.notice(hidden)
-        trained = self.spec.trains(caller.target_tag)
+        trained = self._trains(caller)
         rooms = [self._lengths.find_room(placement, trained=trained) for placement in placements]
         draws = [self._seeds.draw(request, caller.agent, placement.ids.tobytes()) for placement in placements]
         turn = Turn(self._ids.make_response_id(caller.agent, draws[0].seeds[0]), draws)
@@ -242,10 +248,10 @@ class EpisodeRecorder:
         tree: TokenTree | RawTree = self._placer.raw if request.prompts else self._placer.tree
         if request.prompts:
             request = evolve(request, messages=_as_message(renderer.decode(placement.prompt_ids.tolist())))
-        trained = spec.trains(caller.target_tag)
-        constraint = self._policy.choose_constraint(request, caller.agent, trained)
+        trained = self._trains(caller)
+        constraint = self._policy.choose_constraint(request, caller.name, trained)
         untrained = self._policy.find_untrained_reason(constraint, trained)
-        sampling = self._policy.choose_sampling(request, caller.agent, trained)
+        sampling = self._policy.choose_sampling(request, caller.name, trained)
         stop_ids = tuple(sorted({*renderer.turn_ends, *sampling.stop_token_ids}))
         most = min(sampling.max_tokens, room)
         session = f"{spec.episode_id}/{caller.agent}#{self._serial}"
@@ -299,8 +305,8 @@ class EpisodeRecorder:
     def _begin_chat(self, request: ChatRequest, caller: Caller, key: bytes) -> Turn:
         if request.prompts:
             raise bad_request("The engine speaks chat only, so it takes no raw prompt; send messages.", "prompt")
-        trained = self.spec.trains(caller.target_tag)
-        sampling = self._policy.choose_sampling(request, caller.agent, trained)
+        trained = self._trains(caller)
+        sampling = self._policy.choose_sampling(request, caller.name, trained)
         draw = self._seeds.draw(request, caller.agent, key)
         turn = Turn(self._ids.make_response_id(caller.agent, draw.seeds[0]), [draw])
         if request.preamble is not None:
@@ -334,7 +340,7 @@ class EpisodeRecorder:
             for draw in turn.draws if turn.unanswered else ():
                 self._seeds.give_back(draw)
 
-        self._steps[caller.agent] += len(lives)
+        self._steps[caller.agent] += len(lives) if self._trains(caller) else 0
         self._turns.add(turn)
         turn.start(lives, end)
 
@@ -348,14 +354,14 @@ class EpisodeRecorder:
         def finish(done: FinishedCall) -> None:
             self._calls[done.call.index] = done.call
             if done.error is None:
-                self.failures.note_answer(caller.agent, done.call.index)
+                self.failures.note_answer(caller.name, done.call.index)
             else:
-                self.failures.note_error(caller.agent, done.error, self._begun)
+                self.failures.note_error(caller.name, done.error, self._begun)
             if tree is not None and placement is not None:
                 self.order.change(partial(tree.add_reply, placement, done.call, done.usable, done.closed_by))
             if done.dropped:
                 why = "'parallel_tool_calls' is false, or the model's chat template shows only one"
-                self.notice(f"{caller.agent}: only the first of several tool calls was returned: {why}.")
+                self.notice(f"{caller.name}: only the first of several tool calls was returned: {why}.")
             self._examine(done, tools)
 
         return finish
