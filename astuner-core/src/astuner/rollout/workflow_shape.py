@@ -75,9 +75,9 @@ def _read_default(workflow: type[Any], given: Any) -> Any:
     # A pydantic model has its fields aside: the class itself lacks the attribute, as if every call were trained.
     fields = getattr(workflow, "model_fields", None)
     field: Any = fields.get("trainable_targets") if given is None and isinstance(fields, Mapping) else given
-    if type(field).__name__ != "FieldInfo":
+    if type(field).__name__ != "FieldInfo" or not callable(get_default := getattr(field, "get_default", None)):
         return field
-    return field.get_default(call_default_factory=True)
+    return get_default(call_default_factory=True)
 
 
 def describe_object(found: Any) -> str:
