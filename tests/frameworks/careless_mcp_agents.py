@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, nullcontext, suppress
 from pathlib import Path
 
 from mcp import ClientSession, StdioServerParameters
@@ -35,21 +35,14 @@ class Agent(Workflow):
                 KEPT.append(stack)
                 await connect(stack)
             case 1:
-                await connect(stack)
-                await asyncio.create_task(stack.aclose())
-            case 2:
-                await connect(stack)
-                with suppress(RuntimeError):
-                    await asyncio.create_task(stack.aclose())
-            case 3:
                 await asyncio.create_task(connect(stack))
                 await stack.aclose()
-            case 4:
+            case 2:
                 async with stack:
                     session = await connect(stack)
                     await session.call_tool("end", {})
-            case 5:
-                async with streamable_http_client(NOTHING_THERE) as (reader, writer, _), ClientSession(reader, writer) as session:
+            case 3:
+                async with streamable_http_client(NOTHING_THERE) as streams, ClientSession(*streams) as session:
                     await session.initialize()
             case _:
                 async with stack:
@@ -57,6 +50,21 @@ class Agent(Workflow):
         client = tuner.as_raw_openai_sdk_client()
         await client.chat.completions.create(model="tuned", messages=[{"role": "user", "content": "2 + 2?"}])
         return WorkflowOutput(reward=float(workflow_task.repeat % 2))
+
+
+class Hanging(Workflow):
+    """Leaves the contexts in another task, which never ends.
+
+    The session's scope cancels this task over and over, and with it what it awaits, so that the other task never gets to end
+    the server; there a task group waits for the task that reads the server's output, whatever cancels it.
+    """
+
+    async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
+        stack = AsyncExitStack()
+        await connect(stack)
+        with suppress(RuntimeError) if workflow_task.repeat else nullcontext():
+            await asyncio.create_task(stack.aclose())
+        return WorkflowOutput(reward=0.0)
 
 
 class Waiting(Workflow):

@@ -74,11 +74,12 @@ def test_a_workflow_cannot_stop_the_loop_of_others(play: Play, isolation: str) -
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("workflow", ["Swallows", "IsCancelledOverAndOver"])
 def test_a_workflow_that_swallows_its_cancellation_is_abandoned_at_its_time_limit_and_named(
-    play: Any, monkeypatch: pytest.MonkeyPatch, isolation: str
+    play: Any, monkeypatch: pytest.MonkeyPatch, workflow: str, isolation: str
 ) -> None:
     monkeypatch.setattr(guarded_loop, "GRACE_S", 0.2)
-    failed, good = play("Swallows", isolation, episode_timeout_s=0.5 if isolation != "process" else 8.0)
+    failed, good = play(workflow, isolation, episode_timeout_s=0.5 if isolation != "process" else 8.0)
     assert failed.failures[-1].reason == "timeout"
     # A process is killed, whatever the workflow does, and on a busy machine its start alone may take the sibling's time.
     if isolation != "process":

@@ -122,6 +122,24 @@ class SwallowsInATask(Unruly):
         self.left = asyncio.create_task(Swallows().misbehave())
 
 
+class IsCancelledOverAndOver(Unruly):
+    """What anyio does to a task in a cancelled scope that it does not leave: here it awaits a task that does not end."""
+
+    async def misbehave(self) -> None:
+        loop, here = asyncio.get_running_loop(), asyncio.current_task()
+        assert here is not None
+
+        def cancel() -> None:
+            if not here.done():
+                here.cancel()
+                loop.call_soon(cancel)
+
+        awaited = asyncio.create_task(Swallows().misbehave())
+        await asyncio.sleep(0)
+        loop.call_soon(cancel)
+        await awaited
+
+
 class BlocksForSeconds(Unruly):
     async def misbehave(self) -> None:
         time.sleep(4)

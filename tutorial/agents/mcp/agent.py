@@ -24,7 +24,7 @@ class CalculatorAgent(Workflow):
         url = os.environ.get("CALCULATOR_URL")
         # The task that enters these contexts leaves them, in any case: they hold cancel scopes of this task.
         transport = streamable_http_client(url) if url else stdio_client(SERVER)
-        async with transport as (reader, writer, *_), ClientSession(reader, writer) as session:
+        async with transport as (reader, writer), ClientSession(reader, writer) as session:
             await session.initialize()
             return await answer(workflow_task.task.main_query, session, tuner)
 
