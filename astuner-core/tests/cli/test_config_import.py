@@ -48,6 +48,7 @@ def test_a_file_is_written_with_what_was_left_out(astuner: Astuner, acme: Path) 
     text = (acme / "tune.yaml").read_text()
     assert "#   colour: nothing is painted here" in text
     assert "path: org/name" in text
+    assert "agent.py: one call for each task" in found.stdout
     assert "class Agent(Workflow)" in (acme / "agent.py").read_text()
 
 
@@ -67,6 +68,14 @@ def test_an_existing_file_is_kept(astuner: Astuner, acme: Path) -> None:
     assert "--force" in found.stderr
     assert (acme / "tune.yaml").read_text() == "mine"
     assert astuner(*arguments, "--force").returncode == 0
+
+
+def test_an_agent_that_is_there_is_kept(astuner: Astuner, acme: Path) -> None:
+    (acme / "agent.py").write_text("mine = 1\n")
+    found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))
+    assert found.returncode == 0
+    assert "agent.py, which was there: the YAML takes `Agent` and `compute_reward` from it." in found.stdout
+    assert (acme / "agent.py").read_text() == "mine = 1\n"
 
 
 def test_an_unknown_source_lists_those_there_are(astuner: Astuner, acme: Path) -> None:

@@ -41,9 +41,10 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
     if not target.parent.is_dir():
         raise UsageError(f"--out {target}: there is no directory {target.parent}")
     imported = import_config(source, origin, target)
+    is_kept = agent.exists()
     try:
         target.write_text(imported.text, encoding="utf-8")
-        if imported.agent is not None and not agent.exists():
+        if imported.agent is not None and not is_kept:
             agent.write_text(imported.agent, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--out {target}: cannot be written: {error.strerror}") from error
@@ -57,6 +58,12 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
         )
         return
     click.echo("\n".join(_format_lines(imported)))
+    if imported.agent is not None and is_kept:
+        click.echo(f"Kept {agent}, which was there: the YAML takes `Agent` and `compute_reward` from it.")
+    elif imported.agent is not None:
+        click.echo(
+            f"Wrote {agent}: one call for each task, and an exact comparison. Put your agent and your reward in their place."
+        )
     click.echo(f"Wrote {target}. Next: astuner config validate --conf {target}")
 
 
