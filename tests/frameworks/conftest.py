@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from astuner.testing import tiny_tokenizer
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "agentscope1: needs AgentScope 1, which shares no environment with AgentScope 2")
+    # It gives its servers the stderr of the moment at which it is imported; that of a command in a test is no file.
+    with suppress(ImportError):
+        import mcp.client.stdio  # noqa: F401
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from runs_on_disk import record
 import astuner
 from astuner.config.schema_keys import walk_schema
 from astuner.protocols.workflow import Tuner, Workflow
+from astuner.published import read_published
 from astuner.schema import Task, Verdict, WorkflowOutput, WorkflowTask
 from astuner.testing.command_line import run_command
 from astuner.testing.project import write_tokenizer
@@ -115,8 +116,10 @@ def is_native(text: str) -> bool:
 
 @cache
 def list_commands() -> set[str]:
+    """Return the commands that are installed here, and those of our other packages."""
     with TemporaryDirectory() as home:
-        return set(re.findall(r"^ +([a-z-]+) ", run_command("--help", cwd=Path(home)).out, re.MULTILINE))
+        installed = set(re.findall(r"^ +([a-z-]+) ", run_command("--help", cwd=Path(home)).out, re.MULTILINE))
+    return installed.union(read_published().names("command"))
 
 
 COMPONENTS = list_components()
