@@ -25,7 +25,7 @@ class Answer:
 
     key: str
     kind: Literal["translated", "ignored", "dropped"]
-    """`ignored`: it has no meaning here. `dropped`: it has one, and no key of ours does the same."""
+    """`ignored`: it has no meaning here. `dropped`: it has one, and none of our keys does the same."""
     keys: tuple[str, ...] = ()
     """The present keys."""
     reason: str = ""

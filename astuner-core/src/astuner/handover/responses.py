@@ -50,7 +50,7 @@ def _is_message(response: Any) -> bool:
 
 
 def _read_content(response: Any) -> str:
-    """Return the text of an answer; None of a message without text is no text."""
+    """Return the text of an answer; a message without text gives an empty one."""
     get_text = getattr(response, "get_text_content", None)
     return read_text((get_text() or "") if callable(get_text) else response)
 

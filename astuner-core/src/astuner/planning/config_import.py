@@ -1,4 +1,4 @@
-"""Another trainer's configuration as one of ours, with what became of each of its keys."""
+"""Translating another trainer's configuration, with an answer for each of its keys."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ OURS = "that is our default too"
 def translate_native(alignment: Alignment, backbone: str, values: Mapping[str, Any]) -> Translation:
     """Return our keys for a trainer's configuration, with an answer for each of its leaves.
 
-    What the alignment decides from one key of ours becomes that key. What it does not decide stays below the backbone's root,
+    What the alignment decides from one of our keys becomes that key. What it does not decide stays below the backbone's root,
     unless the backbone refuses it there, or the trainer does not know it.
     """
     return _Translator(alignment, backbone, values).translate()

@@ -33,7 +33,7 @@ SEARCH = {"type": "tool_search", "execution": "client", "description": "Finds to
 TOOLS = [ADD, PATCH, CRM, SEARCH, {"type": "local_shell"}, {"type": "shell"}, {"type": "apply_patch"}]
 
 
-def said(name: str, arguments: Any) -> str:
+def format_call(name: str, arguments: Any) -> str:
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
@@ -142,7 +142,7 @@ def answered(item: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", CALLS)
 async def test_a_call_has_the_form_of_its_tool_and_is_continued(serving: Any, kind: str, streamed: bool) -> None:
     name, arguments, wanted = CALLS[kind]
-    async with serving([f"<think>\nhm\n</think>\n\nso\n{said(name, arguments)}", "done"]) as stage:
+    async with serving([f"<think>\nhm\n</think>\n\nso\n{format_call(name, arguments)}", "done"]) as stage:
         client = stage.client()
         asked: dict[str, Any] = {"model": "any", "tools": TOOLS, "stream": streamed}
         answer = await client.responses.create(input="hello", **asked)
@@ -176,7 +176,7 @@ async def test_a_call_has_the_form_of_its_tool_and_is_continued(serving: Any, ki
 )
 async def test_the_events_of_each_kind_of_call(serving: Any, kind: str, events: list[str]) -> None:
     name, arguments, _ = CALLS[kind]
-    async with serving(said(name, arguments)) as stage:
+    async with serving(format_call(name, arguments)) as stage:
         stream = await stage.client().responses.create(model="any", input="hello", tools=TOOLS, stream=True)
         found = [event async for event in stream]
     kinds = [event.type.removeprefix("response.") for event in found]
@@ -210,7 +210,7 @@ def test_tools_of_namespaces_have_unique_names() -> None:
 @pytest.mark.asyncio
 async def test_tools_of_the_servers_are_left_out_with_one_notice(serving: Any) -> None:
     hosted = [{"type": kind} for kind in (*HOSTED, "web_search_2025_08_26", "computer_use_preview", "tool_search", "web_search")]
-    async with serving(said("add", {})) as stage:
+    async with serving(format_call("add", {})) as stage:
         for _ in range(2):
             answer = await stage.client().responses.create(model="any", input="hello", tools=[*hosted, ADD])
         shown, notices = stage.recorder.calls[0].tools, stage.recorder.notices
@@ -222,7 +222,12 @@ async def test_tools_of_the_servers_are_left_out_with_one_notice(serving: Any) -
 
 @pytest.mark.asyncio
 async def test_a_search_makes_its_tools_callable_without_a_new_prompt(serving: Any) -> None:
-    says = [said("tool_search", {"query": "x"}), said("crm__find", {"a": 1}), said("crm__note", {"input": "x"}), "done"]
+    says = [
+        format_call("tool_search", {"query": "x"}),
+        format_call("crm__find", {"a": 1}),
+        format_call("crm__note", {"input": "x"}),
+        "done",
+    ]
     async with serving(says) as stage:
         items: list[Any] = [{"role": "user", "content": "hello"}]
         found = []
@@ -246,7 +251,7 @@ async def test_a_search_makes_its_tools_callable_without_a_new_prompt(serving: A
 async def test_tools_may_come_as_an_item(serving: Any) -> None:
     more = {"type": "additional_tools", "role": "developer", "tools": [CRM]}
     items = [more, {"role": "developer", "content": "be brief"}, {"role": "developer", "content": "be kind"}]
-    async with serving(said("crm__note", {"input": "x"})) as stage:
+    async with serving(format_call("crm__note", {"input": "x"})) as stage:
         answer = await stage.client().responses.create(model="any", input=[*items, {"role": "user", "content": "hello"}])
         (recorded,) = stage.recorder.calls
     assert (answer.output[0].type, answer.output[0].namespace) == ("custom_tool_call", "crm")

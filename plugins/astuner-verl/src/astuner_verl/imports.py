@@ -1,4 +1,4 @@
-"""What `astuner config import` makes of verl's own keys, beside those that the alignment decides from one key of ours."""
+"""What `astuner config import` makes of verl's own keys, next to those that the alignment decides from one of our keys."""
 
 from __future__ import annotations
 

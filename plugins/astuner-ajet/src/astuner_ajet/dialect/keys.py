@@ -50,7 +50,7 @@ DROPPED_VERL: Mapping[str, str] = {
     "trainer.project_name": "project_name",
     "trainer.experiment_name": "experiment_name",
 }
-"""Native keys of verl that a key of ours decides."""
+"""Native keys of verl that one of our keys decides."""
 
 EMBEDDING = ("db_path", "model", "api_key", "base_url")
 """Parameters of the filter `deduplication` of traces that address an embedding API."""

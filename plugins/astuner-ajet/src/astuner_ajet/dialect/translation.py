@@ -207,7 +207,7 @@ def _log_without_swanlab(value: Any) -> tuple[Any, str] | None:
 
 
 def _keep_own_formula(value: Any) -> tuple[Any, str] | None:
-    """Spell AgentJet's own judge so that it is not read as an older name of ours, whose reward is another."""
+    """Spell AgentJet's own judge so that it is not read as an older name of astuner's judge, whose reward differs."""
     found = re.fullmatch(r"(?:ajet|astune)\.task_judge\.env_service_as_judge->EnvServiceJudge", str(value))
     return ("ajet.task_judge.env_service_as_judge:EnvServiceJudge", "AgentJet's own formula") if found else None
 
