@@ -180,7 +180,8 @@ def _model(args: argparse.Namespace) -> Any:
         bos_token_id=None,
         eos_token_id=2,
         pad_token_id=0,
-        initializer_range=0.08,
+        # Logits of one size at every width: large ones would make a check in bfloat16 of their rounding alone.
+        initializer_range=0.08 * (96 / args.width) ** 0.5,
     )
     model: Any = Qwen2ForCausalLM(config)
     return model.eval().to(args.device)
