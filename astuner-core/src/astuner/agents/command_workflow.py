@@ -38,7 +38,7 @@ class CommandWorkflow(Workflow):
 
     def __init__(self, run_info: RunInfo, sandboxes: Sandboxes, program: Preset) -> None:
         """`program` is what the preset and the section `agent` make together."""
-        self._agent, self._config_dir = run_info.config.agent, run_info.config_dir
+        self.agent, self._config_dir = run_info.config.agent, run_info.config_dir
         self.sandboxes, self._program = sandboxes, program
 
     @classmethod
@@ -74,7 +74,7 @@ class CommandWorkflow(Workflow):
         self, workflow_task: WorkflowTask, session: SandboxSession, command: Sequence[str], env: Mapping[str, str], stdin: str
     ) -> CommandResult:
         """Run the program under the limits of the section `agent`."""
-        agent = self._agent
+        agent = self.agent
         return await session.run(
             command, env=env, stdin=stdin, timeout_s=agent.timeout_s, max_output_bytes=agent.max_output_bytes
         )
@@ -84,7 +84,7 @@ class CommandWorkflow(Workflow):
         return output
 
     async def _play(self, workflow_task: WorkflowTask, model: ChatModel, session: SandboxSession) -> WorkflowOutput:
-        agent, task = self._agent, workflow_task.task
+        agent, task = self.agent, workflow_task.task
         query = self.write_query(workflow_task, session)
         base_url = session.gateway_url or model.base_url
         values = {
@@ -119,11 +119,11 @@ class CommandWorkflow(Workflow):
 
     async def _write_files(self, session: SandboxSession, filled: Placeholders, query: str) -> None:
         files: dict[str, str | bytes] = {}
-        for inside, outside in self._agent.copy.items():
+        for inside, outside in self.agent.copy.items():
             files |= await asyncio.to_thread(_read_copied, inside, resolve_path(outside, self._config_dir))
         files |= {filled.fill(path): filled.fill(text) for path, text in self._program.files.items()}
         if self._program.prompt == "file":
-            files[self._agent.prompt_file] = query
+            files[self.agent.prompt_file] = query
         await session.write_files(files)
 
     def _make_command(self, filled: Placeholders) -> Sequence[str]:
@@ -136,7 +136,7 @@ class CommandWorkflow(Workflow):
 
     def check_result(self, result: CommandResult) -> None:
         """Raise if the episode cannot be judged."""
-        agent = self._agent
+        agent = self.agent
         if result.timed_out:
             raise ProgramTimeout(f"the program took longer than agent.timeout_s = {agent.timeout_s:g} s{_quote_end(result)}")
         if result.killed_by is not None:

@@ -136,7 +136,8 @@ def test_the_files_of_a_task_are_not_tasks(tmp_path):
     [
         ("[agent\n", r"hello/task.toml is not valid TOML"),
         ("[agent]\ntimeout_sec = 'long'\n", r"hello/task.toml: agent.timeout_sec: must be a number of at least 0, not 'long'"),
-        ("[environment]\ncpus = 1.5\n", r"hello/task.toml: environment.cpus: must be a whole number"),
+        ("[environment]\ncpus = 'two'\n", r"hello/task.toml: environment.cpus: must be a number of at least 0"),
+        ("[environment]\ngpus = 1.5\n", r"hello/task.toml: environment.gpus: must be a whole number"),
         ("[environment]\nmemory = 'lots'\n", r"environment.memory: must be a size such as 512M or 2G, not 'lots'"),
         ("[environment]\nnetwork_mode = 'open'\n", r"environment.network_mode: must be one of public, no-network, allowlist"),
         ("[environment]\nos = 'windows'\n", r"environment.os: only linux is supported"),
