@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -14,6 +15,7 @@ from astuner_readers.task_folders.table import Table
 MARK = "task.toml"
 VERIFIER_TIMEOUT_S = BUILD_TIMEOUT_S = 600.0
 """Harbor's own, where a task sets none."""
+CANARY = re.compile(r"<!--.*canary.*-->|#.*canary.*", re.IGNORECASE)
 MEGABYTES = {"K": 1 / 1024, "M": 1.0, "G": 1024.0}
 
 
@@ -43,7 +45,7 @@ def read_harbor(directory: Path) -> TaskFolder:
     return TaskFolder(
         format="harbor",
         directory=str(directory),
-        instruction=read_text(directory / "instruction.md"),
+        instruction=strip_canary(read_text(directory / "instruction.md")),
         tests=find_file(directory, "tests"),
         test_script=require_file(directory, "tests/test.sh"),
         solution=find_file(directory, "solution/solve.sh"),
@@ -70,6 +72,13 @@ def read_harbor(directory: Path) -> TaskFolder:
         unplayed=unplayed,
         about=make_plain({**table.section("metadata").values, **table.section("task").values}).value,
     )
+
+
+def strip_canary(text: str) -> str:
+    """Return an instruction without the comments at its start that mark a benchmark: Harbor does not show them to agents."""
+    lines = text.splitlines(keepends=True)
+    marks = list(itertools.takewhile(lambda line: CANARY.fullmatch(line.strip()), lines))
+    return "".join(lines[len(marks) :]).lstrip("\n") if marks else text
 
 
 def _read_user(section: Table) -> str | None:

@@ -75,7 +75,7 @@ def play_folders(tmp_path: Path) -> PlayFolders:
                 "max_retries": 0,
                 "user_workflow": workflow,
             },
-            "debug": {"debug_first_n_tasks": 10, "debug_max_parallel": 1},
+            "debug": {"debug_first_n_tasks": 20, "debug_max_parallel": 1},
         }
         return play(write_project(next(homes), workflow=workflow, settings=add_recorder(settings)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,28 +20,35 @@ def fail(play_folders: PlayFolders, tasks: Path, name: str = "hello-file", **giv
     return episode.failures[-1].reason, episode.failures[-1].detail
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("echo broken; exit 7", "the tests ended with exit code 7 and wrote no reward.json or reward.txt"),
-        ("echo broken", "into /logs/verifier; the end of their output: broken"),
-        (f"echo nan > {REWARD}.txt", "the tests wrote nan into reward.txt, which must be a finite number"),
-        (f"echo well done > {REWARD}.txt", "the tests wrote 'well done' into reward.txt, which must be a number"),
-        (f": > {REWARD}.txt", "the tests wrote an empty reward.txt"),
-        (f"echo '{{\"a\": NaN}}' > {REWARD}.json", "the tests wrote nan as 'a' into reward.json; it must be a finite number"),
-        (f"echo '[1]' > {REWARD}.json", "into reward.json, which must be numbers by name"),
-        (f"echo '{{' > {REWARD}.json", "the tests wrote a reward.json that is not valid JSON"),
-        (f"mkfifo {REWARD}.json", "wrote no reward.json or reward.txt"),
-        (f"mkdir {REWARD}.txt", "wrote no reward.json or reward.txt"),
-    ],
-)
-def test_tests_without_a_reward_are_not_a_reward_of_zero(play_folders: PlayFolders, tasks: Path, script: str, words: str) -> None:
-    (tasks / "hello-file" / "tests" / "test.sh").write_text(f"{script}\n")
-    reason, detail = fail(play_folders, tasks)
-    assert reason == "workflow_error"
-    assert detail.startswith("VerificationFailed: the tests ")
-    assert words in detail
-    assert "Traceback" not in detail
+NO_REWARD = {
+    "exits": ("echo broken; exit 7", "the tests ended with exit code 7 and wrote no reward.json or reward.txt"),
+    "silent": ("echo broken", "into /logs/verifier; the end of their output: broken"),
+    "nan": (f"echo nan > {REWARD}.txt", "the tests wrote nan into reward.txt, which must be a finite number"),
+    "words": (f"echo well done > {REWARD}.txt", "the tests wrote 'well done' into reward.txt, which must be a number"),
+    "empty": (f": > {REWARD}.txt", "the tests wrote an empty reward.txt"),
+    "json-nan": (
+        f"echo '{{\"a\": NaN}}' > {REWARD}.json",
+        "the tests wrote nan as 'a' into reward.json; it must be a finite number",
+    ),
+    "json-list": (f"echo '[1]' > {REWARD}.json", "into reward.json, which must be numbers by name"),
+    "json-broken": (f"echo '{{' > {REWARD}.json", "the tests wrote a reward.json that is not valid JSON"),
+    "pipe": (f"mkfifo {REWARD}.json", "wrote no reward.json or reward.txt"),
+    "folder": (f"mkdir {REWARD}.txt", "wrote no reward.json or reward.txt"),
+    "flood": ("yes", "the tests were ended by a limit of the sandbox (output)"),
+}
+
+
+def test_tests_without_a_reward_are_not_a_reward_of_zero(play_folders: PlayFolders, tasks: Path, kind: str) -> None:
+    for name, (script, _) in NO_REWARD.items():
+        shutil.copytree(tasks / "hello-file", tasks / "bad" / name)
+        (tasks / "bad" / name / "tests" / "test.sh").write_text(f"{script}\n")
+    episodes = {episode.task.task_id: episode for episode in play_folders(tasks / "bad", kind=kind).episodes}
+    for name, (_, words) in NO_REWARD.items():
+        [failure] = episodes[name].failures
+        assert (episodes[name].reward, failure.reason) == (None, "workflow_error")
+        assert failure.detail.startswith("VerificationFailed: the tests ")
+        assert words in failure.detail
+        assert "Traceback" not in failure.detail
 
 
 def test_tests_that_hang_name_the_limit(play_folders: PlayFolders, tasks: Path, kind: str) -> None:
@@ -52,37 +60,31 @@ def test_tests_that_hang_name_the_limit(play_folders: PlayFolders, tasks: Path, 
     assert "the tests took longer than verifier.timeout_sec = 1 s; the end of their output: begun" in detail
 
 
-def test_tests_that_flood_their_output_are_ended(play_folders: PlayFolders, tasks: Path) -> None:
-    (tasks / "hello-file" / "tests" / "test.sh").write_text("yes\n")
-    assert "the tests were ended by a limit of the sandbox (output)" in fail(play_folders, tasks)[1]
-
-
 @pytest.mark.parametrize("script", ["echo passed", "echo '=== short test summary info ==='; echo nothing"])
 def test_output_without_a_summary_is_not_a_reward(play_folders: PlayFolders, tasks: Path, script: str) -> None:
     (tasks / "old-hello" / "run-tests.sh").write_text(f"{script}\n")
     assert "VerificationFailed: the " in fail(play_folders, tasks, "old-hello")[1]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("RUN apt-get update", "it needs its image (environment/Dockerfile, line 5: RUN apt-get update): choose docker"),
-        ("COPY --from=build /a /a", "line 5: COPY --from=build /a /a"),
-        ("COPY nothing .", "line 5: COPY nothing ."),
-        ("ADD https://example.com/a .", "line 5: ADD https://example.com/a ."),
-        ("WORKDIR /", "its commands start in /, which only a container has"),
-    ],
-)
-def test_a_task_that_needs_its_image_is_refused_with_the_remedy(
-    play_folders: PlayFolders, tasks: Path, kind: str, line: str, words: str
-) -> None:
-    file = tasks / "hello-file" / "environment" / "Dockerfile"
-    file.write_text(f"{file.read_text()}\n{line}\n")
-    reason, detail = fail(play_folders, tasks, kind=kind)
-    assert reason == "workflow_error"
-    assert detail.startswith("TaskNotPlayable: ")
-    assert words in detail
-    assert "in astuner.sandbox.type; or leave the task out with `exclude`" in detail or "line 5" in detail
+NEEDS_IMAGE = {
+    "RUN apt-get update": "it needs its image (environment/Dockerfile, line 5: RUN apt-get update): choose docker in",
+    "COPY --from=build /a /a": "line 5: COPY --from=build /a /a",
+    "COPY nothing .": "line 5: COPY nothing .",
+    "ADD https://example.com/a .": "line 5: ADD https://example.com/a .",
+    "WORKDIR /": "its commands start in /, which only a container has: choose docker in",
+}
+
+
+def test_a_task_that_needs_its_image_is_refused_with_the_remedy(play_folders: PlayFolders, tasks: Path, kind: str) -> None:
+    for number, line in enumerate(NEEDS_IMAGE):
+        file = Path(shutil.copytree(tasks / "hello-file", tasks / "bad" / str(number))) / "environment" / "Dockerfile"
+        file.write_text(f"{file.read_text()}\n{line}\n")
+    episodes = {episode.task.task_id: episode for episode in play_folders(tasks / "bad", kind=kind).episodes}
+    for number, words in enumerate(NEEDS_IMAGE.values()):
+        [failure] = episodes[str(number)].failures
+        assert failure.detail.startswith("TaskNotPlayable: ")
+        assert words in failure.detail
+        assert "astuner.sandbox.type; or leave the task out with `exclude`" in failure.detail
 
 
 def test_several_containers_are_refused(play_folders: PlayFolders, tasks: Path) -> None:
@@ -104,7 +106,6 @@ def test_a_variable_that_this_machine_lacks_is_named(play_folders: PlayFolders, 
 
 
 def test_files_that_belong_outside_of_what_bubblewrap_owns_are_refused(play_folders: PlayFolders, tasks: Path) -> None:
-    pytest.importorskip("resource")
     file = tasks / "hello-file" / "environment" / "Dockerfile"
     file.write_text(f"{file.read_text()}COPY motd /etc/motd\n")
     (file.parent / "motd").write_text("hello\n")

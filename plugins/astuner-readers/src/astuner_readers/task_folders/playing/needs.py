@@ -103,7 +103,7 @@ class Play:
             places = move_places(session, self.base, self._list_directories())
         if not self.has_image:
             await places.put(session, self.recipe.files)
-        made = await session.run(["/bin/mkdir", "-p", places.find(self.workdir or WORKDIR)], timeout_s=MAKE_S)
+        made = await session.run(["mkdir", "-p", places.find(self.workdir or WORKDIR)], timeout_s=MAKE_S)
         if made.exit_code and self.workdir:
             raise TaskNotPlayable(f"the sandbox cannot have a directory {self.workdir}: {made.stderr.strip()}")
         return places
