@@ -81,7 +81,7 @@ def test_an_agent_that_reaches_the_time_limit_of_the_task_is_ended_and_its_work_
     play_folders: PlayFolders, tasks: Path, kind: str
 ) -> None:
     change(tasks / "hello-file" / "task.toml", "timeout_sec = 120.0", "timeout_sec = 4.0")
-    [episode] = play_folders(tasks, "hello-file", says=[f"{WRITE}; sleep 1000"], kind=kind).episodes
+    [episode] = play_folders(tasks, "hello-file", says=[f"{WRITE}; sleep 20; echo late > hello.txt"], kind=kind).episodes
     assert (episode.reward, output(episode).log_metrics["agent_timeouts"]) == (1.0, 1.0)
 
 
