@@ -68,7 +68,7 @@ def test_one_that_is_taken_is_refused(sandboxes: BubblewrapSandboxes, path: str,
     async def play(session: SandboxSession) -> None:
         raise AssertionError("it was opened")
 
-    with pytest.raises(ValueError, match=f"cannot have a directory of its own at {path}: "):
+    with pytest.raises(ValueError, match=f"cannot show a separate directory at {path}: "):
         use(sandboxes, SandboxSpec(episode_id="a", directories=(path,)), play)
     assert list(tmp_path.iterdir()) == []
 

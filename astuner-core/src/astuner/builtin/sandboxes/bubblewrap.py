@@ -123,7 +123,7 @@ class BubblewrapSandboxes(ProcessSandboxes):
         taken = (*self._list_shown(), str(PROGRAM.parent), "/proc", "/dev", HOME, "/tmp")
         clash = next((one for one in taken if _is_below(path, (one,)) or _is_below(one, (path,))), None)
         if not path.startswith("/") or path == "/" or clash:
-            raise ValueError(f"the sandbox 'bubblewrap' cannot have a directory of its own at {path}: {clash or 'it'} is taken")
+            raise ValueError(f"the sandbox 'bubblewrap' cannot show a separate directory at {path}: {clash or 'it'} is taken")
 
     def _list_words(self) -> list[str]:
         words = [shutil.which(self._options.program) or self._options.program]

@@ -95,7 +95,7 @@ def test_several_containers_are_refused(play_folders: PlayFolders, tasks: Path) 
 def test_tests_in_a_container_of_their_own_are_refused(play_folders: PlayFolders, tasks: Path) -> None:
     toml = tasks / "hello-file" / "task.toml"
     toml.write_text(toml.read_text().replace("[verifier]", "[verifier]\nenvironment_mode = 'separate'"))
-    assert "its tests run in a container of their own, which is not supported" in fail(play_folders, tasks)[1]
+    assert "its tests run in a separate container, which is not supported" in fail(play_folders, tasks)[1]
 
 
 def test_a_variable_that_this_machine_lacks_is_named(play_folders: PlayFolders, tasks: Path) -> None:
@@ -110,7 +110,7 @@ def test_files_that_belong_outside_of_what_bubblewrap_owns_are_refused(play_fold
     file.write_text(f"{file.read_text()}COPY motd /etc/motd\n")
     (file.parent / "motd").write_text("hello\n")
     detail = fail(play_folders, tasks, kind="bubblewrap")[1]
-    assert "the sandbox 'bubblewrap' cannot have a directory of its own at /etc" in detail
+    assert "the sandbox 'bubblewrap' cannot show a separate directory at /etc" in detail
 
 
 def test_tasks_of_another_reader_are_refused(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def plan_play(folder: TaskFolder, sandboxes: Sandboxes) -> Play:
     except DataError as error:
         raise TaskNotPlayable(str(error)) from error
     if folder.verifier_mode == "separate":
-        raise TaskNotPlayable(_refuse(folder, "its tests run in a container of their own, which is not supported"))
+        raise TaskNotPlayable(_refuse(folder, "its tests run in a separate container, which is not supported"))
     if len(folder.services) > 1:
         raise TaskNotPlayable(_refuse(folder, f"it needs several containers: {', '.join(folder.services)}"))
     takes_images = "image" in sandboxes.honours

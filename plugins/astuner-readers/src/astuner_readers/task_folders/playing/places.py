@@ -68,8 +68,8 @@ class Places:
         if place.startswith(f"{session.home}/"):
             return f"~/{place[len(session.home) + 1 :]}"
         raise TaskNotPlayable(
-            f"the task needs a file at {path}, and its sandbox has no directory of its own there; choose docker or bubblewrap "
-            "in astuner.sandbox.type"
+            f"the task needs a file at {path}, which this kind of sandbox cannot have: choose docker or bubblewrap in "
+            "astuner.sandbox.type"
         )
 
     def _read(self, source: Path) -> bytes:
