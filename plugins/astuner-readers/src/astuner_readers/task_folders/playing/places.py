@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -48,7 +49,7 @@ class Places:
         if not files:
             return
         executable = [self.find(path) for path, source in files.items() if source.stat().st_mode & 0o100]
-        contents = {path: self._read(source) for path, source in files.items()}
+        contents = await asyncio.to_thread(lambda: {path: self._read(source) for path, source in files.items()})
         if self.moved:
             await session.write_files({self._name(path, session): content for path, content in contents.items()})
             words = ["/bin/sh", "-c", 'for one in "$@"; do chmod +x "$one" || exit 1; done', "sh", *executable]
