@@ -31,12 +31,15 @@ class CommandWorkflow(Workflow):
     """Opens a sandbox, writes its files, runs the program, and collects what it has left.
 
     The output's metadata holds `final_answer` (the end of stdout), `exit_code`, `stderr` (its end) and `files` (texts by path).
+
+    A class for tasks that need more of their sandbox extends `describe_sandbox`, `prepare`, `write_query`, `run_program`,
+    `check_result` and `conclude`, which are called in this order.
     """
 
     def __init__(self, run_info: RunInfo, sandboxes: Sandboxes, program: Preset) -> None:
         """`program` is what the preset and the section `agent` make together."""
-        self._agent, self._config_dir = run_info.config.agent, run_info.config_dir
-        self._sandboxes, self._program = sandboxes, program
+        self.agent, self._config_dir = run_info.config.agent, run_info.config_dir
+        self.sandboxes, self._program = sandboxes, program
 
     @classmethod
     def with_sandboxes(cls, run_info: RunInfo, sandboxes: Sandboxes) -> CommandWorkflow:
@@ -48,15 +51,41 @@ class CommandWorkflow(Workflow):
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """Play one episode."""
         model = tuner.as_oai_baseurl_apikey()
-        session = await self._sandboxes.open(SandboxSpec(episode_id=workflow_task.episode_id, gateway_url=model.base_url))
+        session = await self.sandboxes.open(self.describe_sandbox(workflow_task, model))
         try:
-            return await self._play(workflow_task, model, session)
+            await self.prepare(workflow_task, session)
+            output = await self._play(workflow_task, model, session)
+            return await self.conclude(workflow_task, session, output)
         finally:
             await session.close()
 
+    def describe_sandbox(self, workflow_task: WorkflowTask, model: ChatModel) -> SandboxSpec:
+        """Return what the episode needs of its sandbox."""
+        return SandboxSpec(episode_id=workflow_task.episode_id, gateway_url=model.base_url)
+
+    async def prepare(self, workflow_task: WorkflowTask, session: SandboxSession) -> None:
+        """Do what comes before the program and its files; by default nothing."""
+
+    def write_query(self, workflow_task: WorkflowTask, session: SandboxSession) -> str:
+        """Return the task as the program gets it."""
+        return workflow_task.task.main_query or _write_messages(workflow_task.task.init_messages)
+
+    async def run_program(
+        self, workflow_task: WorkflowTask, session: SandboxSession, command: Sequence[str], env: Mapping[str, str], stdin: str
+    ) -> CommandResult:
+        """Run the program under the limits of the section `agent`."""
+        agent = self.agent
+        return await session.run(
+            command, env=env, stdin=stdin, timeout_s=agent.timeout_s, max_output_bytes=agent.max_output_bytes
+        )
+
+    async def conclude(self, workflow_task: WorkflowTask, session: SandboxSession, output: WorkflowOutput) -> WorkflowOutput:
+        """Return the output of the episode; the program has ended, and its sandbox is still open."""
+        return output
+
     async def _play(self, workflow_task: WorkflowTask, model: ChatModel, session: SandboxSession) -> WorkflowOutput:
-        agent, task = self._agent, workflow_task.task
-        query = task.main_query or _write_messages(task.init_messages)
+        agent, task = self.agent, workflow_task.task
+        query = self.write_query(workflow_task, session)
         base_url = session.gateway_url or model.base_url
         values = {
             "query": query,
@@ -72,16 +101,11 @@ class CommandWorkflow(Workflow):
         await self._write_files(session, filled, query)
         env = {**_list_model_variables(values), **{name: filled.fill(text) for name, text in self._program.env.items()}}
         try:
-            result = await session.run(
-                self._make_command(filled),
-                env=env,
-                stdin=query if self._program.prompt == "stdin" else "",
-                timeout_s=agent.timeout_s,
-                max_output_bytes=agent.max_output_bytes,
-            )
+            stdin = query if self._program.prompt == "stdin" else ""
+            result = await self.run_program(workflow_task, session, self._make_command(filled), env, stdin)
         except OSError as error:
             raise CommandFailed(f"the program cannot be started: {error.strerror}: {error.filename}") from error
-        self._check(result)
+        self.check_result(result)
         collected = await session.read_files(agent.collect, max_bytes=agent.max_collect_bytes) if agent.collect else {}
         return WorkflowOutput(
             metadata={
@@ -95,11 +119,11 @@ class CommandWorkflow(Workflow):
 
     async def _write_files(self, session: SandboxSession, filled: Placeholders, query: str) -> None:
         files: dict[str, str | bytes] = {}
-        for inside, outside in self._agent.copy.items():
+        for inside, outside in self.agent.copy.items():
             files |= await asyncio.to_thread(_read_copied, inside, resolve_path(outside, self._config_dir))
         files |= {filled.fill(path): filled.fill(text) for path, text in self._program.files.items()}
         if self._program.prompt == "file":
-            files[self._agent.prompt_file] = query
+            files[self.agent.prompt_file] = query
         await session.write_files(files)
 
     def _make_command(self, filled: Placeholders) -> Sequence[str]:
@@ -110,9 +134,9 @@ class CommandWorkflow(Workflow):
         words = [*command, QUERY] if is_argument and not any(QUERY in word for word in command) else command
         return [filled.fill(word) for word in words]
 
-    def _check(self, result: CommandResult) -> None:
+    def check_result(self, result: CommandResult) -> None:
         """Raise if the episode cannot be judged."""
-        agent = self._agent
+        agent = self.agent
         if result.timed_out:
             raise ProgramTimeout(f"the program took longer than agent.timeout_s = {agent.timeout_s:g} s{_quote_end(result)}")
         if result.killed_by is not None:

@@ -21,6 +21,7 @@ from astuner.planning.memory_plan import MemoryReport, look_at_hardware, plan_me
 from astuner.planning.plugins_section import check_disabled, check_extension_options, check_required
 from astuner.planning.tracker_choice import check_exact, find_tracker_notices
 from astuner.planning.user_code import check_user_code
+from astuner.planning.workflow_choice import choose_workflow
 from astuner.plugins.component import Component
 from astuner.protocols import Reader, RunInfo, SettledValue
 from astuner.rollout.environments.selection import EnvironmentChoice, TasksToPlay
@@ -140,7 +141,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     if chosen_backbone is None or reader is None or tracker is None or estimator is None:
         raise AssertionError("a missing component is a problem, and finish() raises problems")
     recipe = Recipe(
-        workflow=config.rollout.user_workflow,
+        workflow=choose_workflow(config.rollout.user_workflow, reader),
         judges=parts.judges,
         tracker=tracker,
         engine=engine,

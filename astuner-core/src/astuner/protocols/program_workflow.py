@@ -1,8 +1,8 @@
-"""A workflow whose agent is a program."""
+"""A workflow whose agent is a program, and a reader that brings one."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from astuner.protocols.run import RunInfo
 from astuner.protocols.sandbox import Sandboxes
@@ -18,3 +18,10 @@ class RunsInSandboxes(Protocol):
     @classmethod
     def with_sandboxes(cls, run_info: RunInfo, sandboxes: Sandboxes) -> Workflow:
         """Return the workflow of an episode; called once before the first one too, to raise what is missing."""
+
+
+class BringsCommandWorkflow(Protocol):
+    """The class of a reader whose tasks say where a program plays them, and check what it has left."""
+
+    command_workflow: ClassVar[str]
+    """What is played where the configuration names `astuner.agents:Command`, and is derived from it, as `module:Class`."""

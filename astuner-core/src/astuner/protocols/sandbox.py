@@ -20,6 +20,18 @@ class SandboxSpec:
     episode_id: str
     gateway_url: str | None = None
     """The base URL of the model, as this process reaches it; None if no program in the sandbox may call it."""
+    image: str | None = None
+    """The image of a container."""
+    workdir: str | None = None
+    """The absolute path at which programs see the working directory."""
+    directories: tuple[str, ...] = ()
+    """Absolute paths of more directories that programs may write to, empty at first."""
+    user: str | None = None
+    """The user, by name or number, that commands run as."""
+    cpus: float | None = None
+    """Most CPUs that the sandbox uses."""
+    memory_mb: int | None = None
+    """Most megabytes of memory that the sandbox uses."""
 
 
 @frozen(kw_only=True)
@@ -99,6 +111,8 @@ class Sandboxes(ABC):
     """Whether a program in one sandbox is kept from the files of another, and from the user's."""
     separates_network: ClassVar[bool] = False
     """Whether a program reaches nothing but the gateway."""
+    honours: ClassVar[frozenset[str]] = frozenset()
+    """The optional fields of `SandboxSpec` that are acted on, `image` and those after it; the others have no effect."""
 
     @abstractmethod
     async def open(self, spec: SandboxSpec) -> SandboxSession:

@@ -46,6 +46,8 @@ class Wrapping:
     """The user that commands run as; None for the user of the cell."""
     is_relayed: bool = False
     """Whether it has a network of its own, into which the gateway is relayed."""
+    folders: tuple[str, ...] = ()
+    """Directories to make besides `work`, `home` and `tmp`, relative to that of the cell; they count as its files."""
 
 
 @frozen(kw_only=True)
@@ -85,6 +87,13 @@ class ProcessSandboxes(Sandboxes):
         inside = {name: str(directory / name) for name in FOLDERS}
         return Wrapping(workdir=inside["work"], home=inside["home"], tmp=inside["tmp"], remove=(str(directory),))
 
+    def place_directories(self, wrapping: Wrapping, directory: Path, spec: SandboxSpec) -> Wrapping:
+        """Return how a cell is started in which programs see the directories of a spec (`workdir`, `directories`).
+
+        Called instead of taking a cell that was started ahead, if `honours` has one of these fields and the spec sets it.
+        """
+        raise NotImplementedError
+
     @property
     def path(self) -> str:
         """The `PATH` of programs: where this Python is, and then the run's own."""
@@ -104,7 +113,8 @@ class ProcessSandboxes(Sandboxes):
             await asyncio.sleep(WAIT_S)
         started = None
         try:
-            started = self._take()
+            places = {name for name in ("workdir", "directories") if getattr(spec, name)}
+            started = self._start(spec) if places & self.honours else self._take()
             self._refill()
             await started.cell.wait_until_ready()
             session = await self._make_session(started, spec)
@@ -187,17 +197,26 @@ class ProcessSandboxes(Sandboxes):
             with self._lock:
                 self._warm.append(started)
 
-    def _start(self) -> _Started:
+    def _start(self, spec: SandboxSpec | None = None) -> _Started:
         try:
             directory = self._make_directory()
             wrapping = self.wrap(directory)
-            for name in FOLDERS:
-                (directory / name).mkdir(mode=0o700)
+            if spec is not None:
+                wrapping = self.place_directories(wrapping, directory, spec)
+            for name in (*FOLDERS, *wrapping.folders):
+                (directory / name).mkdir(mode=0o700, parents=True)
                 if wrapping.uid is not None:
                     os.chown(directory / name, wrapping.uid, wrapping.uid)
         except OSError as error:
             raise ServiceUnavailable(f"no directory for a sandbox can be made: {error}") from error
-        place = CellPlace(directory=directory, workdir=wrapping.workdir, home=wrapping.home, tmp=wrapping.tmp, uid=wrapping.uid)
+        place = CellPlace(
+            directory=directory,
+            workdir=wrapping.workdir,
+            home=wrapping.home,
+            tmp=wrapping.tmp,
+            uid=wrapping.uid,
+            folders=(*FOLDERS, *wrapping.folders),
+        )
         settings = CellSettings(
             limits=self._options.list_limits(),
             max_processes=self._options.max_processes,

@@ -36,6 +36,8 @@ class CellPlace:
     tmp: str
     uid: int | None = None
     """Who owns the files; None for the user of this process."""
+    folders: tuple[str, ...] = ("work", "home", "tmp")
+    """The directories whose files count, relative to `directory`."""
 
 
 class ProcessSession(SandboxSession):
@@ -121,7 +123,7 @@ class ProcessSession(SandboxSession):
             self._release()
 
     def _measure(self) -> int:
-        return measure(*(self._place.directory / name for name in ("work", "home", "tmp")))
+        return measure(*(self._place.directory / name for name in self._place.folders))
 
 
 class _Running:

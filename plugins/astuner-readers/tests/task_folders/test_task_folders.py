@@ -117,6 +117,24 @@ def test_a_task_of_terminal_bench_has_its_time_limits_and_no_image(tmp_path):
     assert found["about"] == {"difficulty": "hard"}
 
 
+def test_the_marks_of_a_benchmark_are_not_part_of_the_instruction(tmp_path):
+    write_harbor(tmp_path / "tasks", instruction="<!-- harbor-canary GUID 1 -->\n# BENCH Canary String\n\n# Do it\n# canary\n")
+    (task,) = read(tmp_path)
+    assert task.main_query == "# Do it\n# canary\n"
+
+
+def test_what_playing_needs_is_read(tmp_path):
+    more = (
+        "cpus = 0.5\nskills_dir = '/skills'\n[[environment.mcp_servers]]\nname = 'a'\nurl = 'http://a'\n[solution.env]\nA = 'b'\n"
+    )
+    folder = write_harbor(tmp_path / "tasks", toml=f"[verifier]\nuser = 0\n[environment]\n{more}")
+    (folder / "environment" / "docker-compose.yaml").write_text("services: {main: {}, db: {}}\n")
+    (task,) = read(tmp_path)
+    found = task.metadata["harbor"]
+    assert (found["cpus"], found["verifier_user"], found["solution_environment"]) == (0.5, "0", {"A": "b"})
+    assert (found["services"], found["unplayed"]) == (["main", "db"], ["environment.mcp_servers", "environment.skills_dir"])
+
+
 def test_folders_are_chosen_by_patterns_in_the_order_of_their_paths(tmp_path):
     for name in ("z", "git/two", "git/one", "other"):
         write_harbor(tmp_path / "tasks", name)
@@ -136,7 +154,8 @@ def test_the_files_of_a_task_are_not_tasks(tmp_path):
     [
         ("[agent\n", r"hello/task.toml is not valid TOML"),
         ("[agent]\ntimeout_sec = 'long'\n", r"hello/task.toml: agent.timeout_sec: must be a number of at least 0, not 'long'"),
-        ("[environment]\ncpus = 1.5\n", r"hello/task.toml: environment.cpus: must be a whole number"),
+        ("[environment]\ncpus = 'two'\n", r"hello/task.toml: environment.cpus: must be a number of at least 0"),
+        ("[environment]\ngpus = 1.5\n", r"hello/task.toml: environment.gpus: must be a whole number"),
         ("[environment]\nmemory = 'lots'\n", r"environment.memory: must be a size such as 512M or 2G, not 'lots'"),
         ("[environment]\nnetwork_mode = 'open'\n", r"environment.network_mode: must be one of public, no-network, allowlist"),
         ("[environment]\nos = 'windows'\n", r"environment.os: only linux is supported"),

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from astuner.config.paths import resolve_path
 from astuner.errors import PluginError
+from astuner.protocols import SandboxSpec
 from astuner.sandboxes import ProcessOptions, ProcessSandboxes, Wrapping
 from astuner.sandboxes.cell import PROGRAM, find_interpreter
 
@@ -42,6 +43,7 @@ class BubblewrapSandboxes(ProcessSandboxes):
     Options: ClassVar[type[BubblewrapOptions]] = BubblewrapOptions
     separates_files = True
     separates_network = True
+    honours = frozenset({"workdir", "directories"})
     _options: BubblewrapOptions
 
     def check(self) -> None:
@@ -98,6 +100,30 @@ class BubblewrapSandboxes(ProcessSandboxes):
             uid=self._options.uid if is_root else None,
             is_relayed=True,
         )
+
+    def place_directories(self, wrapping: Wrapping, directory: Path, spec: SandboxSpec) -> Wrapping:
+        """Bind the directories of a spec; raises `ValueError` for one that is inside what is shown of the machine."""
+        workdir = spec.workdir or wrapping.workdir
+        folders = {path: f"root/{number}" for number, path in enumerate(spec.directories)}
+        places = {workdir: "work", **folders}
+        for path in places:
+            self._check_place(path)
+        words = [*wrapping.command[:-1], *_make_parents([*places])]
+        for inside, name in places.items():
+            words += ["--bind", str(directory / name), inside]
+        return evolve(
+            wrapping,
+            command=(*words, "--"),
+            workdir=workdir,
+            folders=tuple(folders.values()),
+            remove=(*wrapping.remove, *folders),
+        )
+
+    def _check_place(self, path: str) -> None:
+        taken = (*self._list_shown(), str(PROGRAM.parent), "/proc", "/dev", HOME, "/tmp")
+        clash = next((one for one in taken if _is_below(path, (one,)) or _is_below(one, (path,))), None)
+        if not path.startswith("/") or path == "/" or clash:
+            raise ValueError(f"the sandbox 'bubblewrap' cannot show a separate directory at {path}: {clash or 'it'} is taken")
 
     def _list_words(self) -> list[str]:
         words = [shutil.which(self._options.program) or self._options.program]

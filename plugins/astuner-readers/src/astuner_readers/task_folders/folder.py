@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from attrs import field, frozen
 
+from astuner.config.yaml_bounds import load_plain_yaml
 from astuner.errors import DataError
 
 
@@ -36,7 +38,7 @@ class TaskFolder:
     agent_timeout_s: float | None = None
     verifier_timeout_s: float | None = None
     build_timeout_s: float | None = None
-    cpus: int | None = None
+    cpus: float | None = None
     memory_mb: int | None = None
     storage_mb: int | None = None
     gpus: int | None = None
@@ -50,6 +52,16 @@ class TaskFolder:
     """Variables of the tests, as written."""
     verifier_mode: Literal["shared", "separate"] = "shared"
     """Whether the tests run where the agent worked, or in a container of their own."""
+    verifier_user: str | None = None
+    """The user of the tests."""
+    solution_environment: dict[str, str] = field(factory=dict)
+    """Variables of the solution, as written."""
+    parser: str = "pytest"
+    """For Terminal-Bench: what reads the output of the tests."""
+    services: list[str] = field(factory=list)
+    """The services of the compose file."""
+    unplayed: list[str] = field(factory=list)
+    """Keys of the task that are set, and that playing it does not act on."""
     about: Mapping[str, Any] = field(factory=dict)
     """What else the task says of itself: authors, difficulty, tags."""
 
@@ -65,6 +77,18 @@ def read_text(file: Path) -> str:
     if not text.strip():
         raise DataError(f"{file} is empty")
     return text
+
+
+def read_services(directory: Path, compose_file: str | None) -> list[str]:
+    """Return the names of the services of a compose file; raises `DataError`."""
+    if compose_file is None:
+        return []
+    try:
+        found = load_plain_yaml(read_text(directory / compose_file))
+    except yaml.YAMLError as error:
+        raise DataError(f"{directory / compose_file} is not valid YAML: {error}") from error
+    services = found.get("services") if isinstance(found, Mapping) else None
+    return [str(name) for name in services] if isinstance(services, Mapping) else []
 
 
 def find_file(directory: Path, *names: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import asdict, field, frozen
 from attrs.validators import ge, min_len, optional
@@ -41,6 +41,9 @@ class FolderSplit:
 
 class TaskFolderReader:
     """Reads the folders in the order of their paths, each when its turn comes; the path is the task's id."""
+
+    command_workflow: ClassVar[str] = "astuner_readers.harbor:TaskFolderWorkflow"
+    """What plays them as `astuner.agents:Command`."""
 
     @frozen(kw_only=True)
     class Options:
