@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -48,7 +47,8 @@ class CommandWorkflow(Workflow):
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """Play one episode."""
         model = tuner.as_oai_baseurl_apikey()
-        session = await self._sandboxes.open(SandboxSpec(episode_id=workflow_task.episode_id, gateway_url=model.base_url))
+        spec = SandboxSpec(episode_id=workflow_task.episode_id, gateway_url=model.base_url, metadata=workflow_task.task.metadata)
+        session = await self._sandboxes.open(spec)
         try:
             return await self._play(workflow_task, model, session)
         finally:
@@ -120,6 +120,7 @@ class CommandWorkflow(Workflow):
                 "output": f"wrote more than agent.max_output_bytes = {agent.max_output_bytes} bytes",
                 "disk": "took more room on disk than its sandbox allows (max_disk_bytes)",
                 "processes": "started more processes than its sandbox allows (max_processes)",
+                "memory": "took more memory than its sandbox allows (max_memory_bytes)",
             }[result.killed_by]
             raise CommandFailed(f"the program {limit}, and was ended{_quote_end(result)}")
         if result.exit_code != 0 and agent.nonzero_exit == "fail":
@@ -134,12 +135,8 @@ def _check_program(program: Preset, run_info: RunInfo, sandboxes: Sandboxes) -> 
         return
     agent = run_info.config.agent
     remedy = f"install it: {program.install}" if program.install else "install it, or give its path"
-    here = shutil.which(name)
-    if here is not None:
-        remedy = (
-            f"{here} is not shown in the sandbox '{run_info.config.sandbox.type}': name its directory, and that of what it "
-            f"needs, in astuner.sandbox.{run_info.config.sandbox.type}.read_only"
-        )
+    if suggested := sandboxes.suggest_program(name):
+        remedy = f"{suggested}: {program.install}" if program.install else suggested
     key = "astuner.agent.command" if agent.command else "astuner.agent.preset"
     message = f"there is no program {name!r} on the PATH of the sandboxes; {remedy}."
     raise ConfigError([Problem(key=key, message=message, file=run_info.conf)])
