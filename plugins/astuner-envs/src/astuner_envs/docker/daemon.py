@@ -120,8 +120,8 @@ class Daemon:
     def _find_remedy(self, error: OSError) -> str:
         if error.errno in (errno.EACCES, errno.EPERM):
             return (
-                f"the socket of the Docker daemon, {self.address}, may not be opened by this user: add the user to the group that "
-                "owns it (usermod -aG docker USER, then log in again), or run a rootless daemon"
+                f"this user may not open the socket of the Docker daemon, {self.address}: add the user to the group that "
+                "owns it (usermod -aG docker USER, and log in again), or run a rootless daemon"
             )
         return (
             f"no Docker daemon answers at {self.address} ({error.strerror or error}): start it (systemctl start docker), or name "
