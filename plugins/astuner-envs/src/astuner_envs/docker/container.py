@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
@@ -158,7 +159,13 @@ def remove_container(daemon: Daemon, container: str) -> None:
     from docker.errors import APIError
 
     with suppress(ServiceUnavailable), daemon.explain("a container cannot be removed"), suppress(APIError):
-        daemon.api.remove_container(container, force=True, v=True)
+        try:
+            daemon.api.remove_container(container, force=True, v=True)
+        except APIError as error:
+            if error.status_code != HTTPStatus.CONFLICT:
+                raise
+            # It ends with its keeper, and is being removed for that.
+            daemon.api.wait(container, condition="removed")
 
 
 @cache

@@ -36,6 +36,8 @@ class Keeper:
         """It has written its first line."""
         self._process = process
         self._lock = asyncio.Lock()
+        self.refused = 0
+        """Processes that the kernel has refused so far."""
 
     async def end_command(self) -> None:
         """End every process of the container's user, and wait until they have ended."""
@@ -43,9 +45,11 @@ class Keeper:
             await self._process.write(b"end\n")
             with suppress(TimeoutError):
                 async with asyncio.timeout(END_TIMEOUT_S):
-                    while (frame := await self._process.read()) is not None:
-                        if frame[0] == STDOUT and b"\n" in frame[1]:
-                            return
+                    said = b""
+                    while not said.endswith(b"\n") and (frame := await self._process.read()) is not None:
+                        said += frame[1] if frame[0] == STDOUT else b""
+                    words = said.split()
+                    self.refused = int(words[1]) if len(words) > 1 and words[1].isdigit() else self.refused
 
     def close(self) -> None:
         """Let the container end."""
@@ -74,7 +78,7 @@ class RunningCommand:
         self._output = {STDOUT: bytearray(), STDERR: bytearray()}
         self._killed_by: KilledBy | None = None
         self._killing: asyncio.Task[None] | None = None
-        self._began = time.time()
+        self._began, self._refused = time.time(), keeper.refused
 
     async def play(self, program: str, cwd: str, stdin: bytes, timeout_s: float | None) -> CommandResult:
         """Return how it ended; raises `OSError` if it could not be started."""
@@ -178,6 +182,8 @@ class RunningCommand:
         code = 128 - status if 128 < status <= 128 + LAST_SIGNAL else status
         if killed_by is None and code == -signal.SIGXFSZ:
             killed_by = "disk"
+        if killed_by is None and status != 0 and self._keeper.refused > self._refused:
+            killed_by = "processes"
         if killed_by is None and status == KILLED and await self._call(self._container.has_run_out_of_memory, self._began):
             killed_by = "memory"
         return CommandResult(
