@@ -1,8 +1,13 @@
-"""The daemon of the tests that need a real one: the one that answers at `DOCKER_HOST`, or the default one."""
+"""The daemons of the tests: a stand-in, and a real one, where one answers at `DOCKER_HOST` or at the default place."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
+from engine_stand_in import StandIn, find_obstacle
 from machine_image import IMAGE, WITHOUT_INTERPRETER, import_image
 
 from astuner.errors import ServiceUnavailable
@@ -10,13 +15,33 @@ from astuner.errors import ServiceUnavailable
 pytest.importorskip("docker", reason="astuner-envs[docker] is not installed")
 
 
-@pytest.fixture(autouse=True)
-def _need_daemon(request: pytest.FixtureRequest) -> None:
-    """Give the images to the daemon, or skip the test."""
-    if request.node.get_closest_marker("docker") is not None:
-        problem = request.getfixturevalue("_images")
-        if problem:
-            pytest.skip(problem)
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """A stand-in that the SDK finds, of which nothing may be left."""
+    if problem := find_obstacle():
+        pytest.skip(problem)
+    # Not the directory of the test, whose path may be too long for a socket.
+    with TemporaryDirectory(prefix="astuner-docker-") as directory:
+        socket = Path(directory, "docker.sock")
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
+        engine = StandIn(socket, Path(directory), [IMAGE])
+        yield engine
+        left = [one.id for one in engine.list_left() if not one.removed.wait(10)]
+        engine.end()
+    assert left == []
+
+
+@pytest.fixture
+def real_daemon(_images: str) -> None:
+    """A real one, which has the images."""
+    if _images:
+        pytest.skip(_images)
+
+
+@pytest.fixture(params=["stand_in", pytest.param("real_daemon", marks=pytest.mark.docker)])
+def any_daemon(request: pytest.FixtureRequest) -> None:
+    """Each of them."""
+    request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -108,7 +108,7 @@ class Container:
             try:
                 state: Mapping[str, Any] = self.daemon.api.inspect_container(self.id)["State"]
             except NotFound:
-                return "something outside of astuner has ended and removed the container of the sandbox"
+                return "the container of the sandbox was removed, by something other than astuner or at the end of its memory"
         if state["Running"] and not state.get("Dead"):
             return None
         reason = "it ran out of memory" if state.get("OOMKilled") else f"its first process ended with {state['ExitCode']}"

@@ -38,7 +38,7 @@ class GatewayCalls:
             self.url = SplitResult("http", f"127.0.0.1:{RELAY_PORT}", parts.path, parts.query, "").geturl()
         self._queues: dict[int, asyncio.Queue[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last = 0
+        self._ended: set[int] = set()
 
     def start(self, relay: AttachedProcess) -> None:
         """Pass on in the background what the relay of a container receives."""
@@ -72,9 +72,8 @@ class GatewayCalls:
                 await self._deliver(number, payload)
 
     async def _deliver(self, number: int, payload: bytes) -> None:
-        # Numbers are counted up; what comes for a connection that has ended is dropped.
-        if number > self._last:
-            self._last = number
+        # In any order: a program may open a connection and use it later. What comes for one that has ended is dropped.
+        if number not in self._queues and number not in self._ended:
             self._queues[number] = asyncio.Queue(WAITING)
             self._start(self._pass_on(number, self._queues[number]))
         queue = self._queues.get(number)
@@ -93,6 +92,7 @@ class GatewayCalls:
         finally:
             # What comes later is not waited for.
             self._queues.pop(number, None)
+            self._ended.add(number)
             while not queue.empty():
                 queue.get_nowait()
             if writer is None:

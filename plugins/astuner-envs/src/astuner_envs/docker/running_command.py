@@ -38,6 +38,8 @@ class Keeper:
         self._lock = asyncio.Lock()
         self.refused = 0
         """Processes that the kernel has refused so far."""
+        self.is_lost = False
+        """Whether it has ended, and the container with it."""
 
     async def end_command(self) -> None:
         """End every process of the container's user, and wait until they have ended."""
@@ -48,6 +50,7 @@ class Keeper:
                     said = b""
                     while not said.endswith(b"\n") and (frame := await self._process.read()) is not None:
                         said += frame[1] if frame[0] == STDOUT else b""
+                    self.is_lost = not said
                     words = said.split()
                     self.refused = int(words[1]) if len(words) > 1 and words[1].isdigit() else self.refused
 
@@ -92,6 +95,8 @@ class RunningCommand:
             await reading
             # Also what has ended the script, and what a program has left behind by that.
             await (self._killing or self._keeper.end_command())
+            if self._keeper.is_lost and self._killed_by is None:
+                raise ServiceUnavailable("the container of the sandbox has ended")
             status = await self._find_exit_code()
         except BaseException:
             self._keeper.close()
