@@ -17,7 +17,7 @@ WANTED = [
     f"{ROOT}/astuner-core[parquet,rollout]",
     f"{ROOT}/plugins/astuner-local",
     f"{ROOT}/plugins/astuner-ajet",
-    f"{ROOT}/plugins/astuner-envs[gymnasium,reasoning-gym]",
+    f"{ROOT}/plugins/astuner-envs[docker,gymnasium,reasoning-gym]",
     f"{ROOT}/plugins/astuner-judges[env,llm,math-verify,reasoning-gym]",
     f"{ROOT}/plugins/astuner-readers[documents,env,hf,llm,reasoning-gym,traces]",
     f"{ROOT}/plugins/astuner-loggers[tensorboard]",

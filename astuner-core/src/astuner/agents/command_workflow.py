@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +17,8 @@ from astuner.protocols import ChatModel, CommandResult, RunInfo, Sandboxes, Sand
 from astuner.schema import Message, WorkflowOutput, WorkflowTask
 
 QUERY = "{query}"
+IMAGE_KEY = "docker_image"
+"""Where a task's metadata names the image of its sandbox, as data sets of software tasks do."""
 SAID_CHARS = 2000
 """How much of the end of the output is in the reason of a failure."""
 SHELL_WORDS = re.compile(r"[\s;&|<>()$`\\\"'*?\[\]#~=%!{}]")
@@ -61,7 +62,10 @@ class CommandWorkflow(Workflow):
 
     def describe_sandbox(self, workflow_task: WorkflowTask, model: ChatModel) -> SandboxSpec:
         """Return what the episode needs of its sandbox."""
-        return SandboxSpec(episode_id=workflow_task.episode_id, gateway_url=model.base_url)
+        image = workflow_task.task.metadata.get(IMAGE_KEY)
+        if image is not None and (not isinstance(image, str) or not image):
+            raise CommandFailed(f"the task's metadata has {IMAGE_KEY}: {image!r:.80}; it must be the name of an image")
+        return SandboxSpec(episode_id=workflow_task.episode_id, gateway_url=model.base_url, image=image)
 
     async def prepare(self, workflow_task: WorkflowTask, session: SandboxSession) -> None:
         """Do what comes before the program and its files; by default nothing."""
@@ -144,6 +148,7 @@ class CommandWorkflow(Workflow):
                 "output": f"wrote more than agent.max_output_bytes = {agent.max_output_bytes} bytes",
                 "disk": "took more room on disk than its sandbox allows (max_disk_bytes)",
                 "processes": "started more processes than its sandbox allows (max_processes)",
+                "memory": "took more memory than its sandbox allows (max_memory_bytes)",
             }[result.killed_by]
             raise CommandFailed(f"the program {limit}, and was ended{_quote_end(result)}")
         if result.exit_code != 0 and agent.nonzero_exit == "fail":
@@ -158,12 +163,8 @@ def _check_program(program: Preset, run_info: RunInfo, sandboxes: Sandboxes) -> 
         return
     agent = run_info.config.agent
     remedy = f"install it: {program.install}" if program.install else "install it, or give its path"
-    here = shutil.which(name)
-    if here is not None:
-        remedy = (
-            f"{here} is not shown in the sandbox '{run_info.config.sandbox.type}': name its directory, and that of what it "
-            f"needs, in astuner.sandbox.{run_info.config.sandbox.type}.read_only"
-        )
+    if suggested := sandboxes.suggest_program(name):
+        remedy = f"{suggested}: {program.install}" if program.install else suggested
     key = "astuner.agent.command" if agent.command else "astuner.agent.preset"
     message = f"there is no program {name!r} on the PATH of the sandboxes; {remedy}."
     raise ConfigError([Problem(key=key, message=message, file=run_info.conf)])

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from attrs import frozen
 
-KilledBy = Literal["timeout", "output", "disk", "processes"]
+KilledBy = Literal["timeout", "output", "disk", "processes", "memory"]
 
 MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 
@@ -44,7 +44,7 @@ class CommandResult:
     """Its output, at most the given number of bytes; what is not UTF-8 is replaced."""
     stderr: str
     killed_by: KilledBy | None = None
-    """The limit that ended it: its time, its output, the bytes that it keeps on disk, or its number of processes."""
+    """The limit that ended it: its time, its output, the bytes that it keeps on disk, its number of processes, or its memory."""
     duration_s: float = 0.0
 
     @property
@@ -128,4 +128,8 @@ class Sandboxes(ABC):
 
     def find_program(self, name: str) -> bool | None:
         """Return whether programs in a sandbox find this one on their `PATH`; None if this is not known before one is open."""
+        return None
+
+    def suggest_program(self, name: str) -> str | None:
+        """Return what to do about a program that `find_program` did not find; None if it has only to be installed."""
         return None

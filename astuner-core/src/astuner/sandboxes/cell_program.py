@@ -31,6 +31,7 @@ LOOK_S = 1.0
 GIVE_UP_S = 10.0
 """A process that survives SIGKILL for this long hangs in the kernel, and cannot be ended."""
 PR_SET_CHILD_SUBREAPER = 36
+PR_SET_DUMPABLE = 4
 
 
 def main() -> None:
@@ -38,7 +39,10 @@ def main() -> None:
     number, uid, most, limits, *remove = sys.argv[1:]
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, int(number))
     if os.getpid() != 1:
-        _become_subreaper()
+        _set_process(PR_SET_CHILD_SUBREAPER, 1)
+    elif uid == "-":
+        # Its commands have its user, who could otherwise read its memory and variables, and take over its socket.
+        _set_process(PR_SET_DUMPABLE, 0)
     woken = _watch_children()
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
@@ -53,11 +57,11 @@ def main() -> None:
         os._exit(0)
 
 
-def _become_subreaper() -> None:
+def _set_process(attribute: int, value: int) -> None:
     if sys.platform == "linux":
         import ctypes
 
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(attribute, value, 0, 0, 0)
 
 
 def _watch_children() -> int:

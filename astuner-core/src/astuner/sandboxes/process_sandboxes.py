@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import ClassVar
@@ -254,5 +255,7 @@ def _sweep(parent: Path) -> None:
     """Remove what sandboxes of killed processes have left."""
     for path in parent.glob(f"{PREFIX}*"):
         number = path.name.removeprefix(PREFIX).partition("-")[0]
-        if number.isdigit() and not psutil.pid_exists(int(number)) and path.stat().st_uid == os.getuid():
-            remove_tree(path)
+        # Another run may remove it at the same time.
+        with suppress(FileNotFoundError):
+            if number.isdigit() and not psutil.pid_exists(int(number)) and path.stat().st_uid == os.getuid():
+                remove_tree(path)

@@ -75,6 +75,16 @@ class BubblewrapSandboxes(ProcessSandboxes):
         found = shutil.which(name, path=os.pathsep.join(folders))
         return found is not None and _is_below(os.path.realpath(found), shown)
 
+    def suggest_program(self, name: str) -> str | None:
+        """Name the option that shows it, if it is installed."""
+        here = shutil.which(name)
+        if here is None:
+            return None
+        return (
+            f"{here} is not shown in the sandbox 'bubblewrap': name its directory, and that of what it needs, in "
+            "astuner.sandbox.bubblewrap.read_only"
+        )
+
     def wrap(self, directory: Path) -> Wrapping:
         """Put the cell into namespaces; its directories are /work, /home/agent and /tmp."""
         programs = str(PROGRAM.parent)
