@@ -22,7 +22,8 @@ SHOWN = 10
 def find_sandboxes(run_info: RunInfo) -> type[Sandboxes] | None:
     """Return the class of the sandboxes in which the run plays its tasks; None if another workflow does it, or none is known."""
     config = run_info.config
-    if config.rollout.user_workflow not in PLAYING:
+    # Paths of a module may be written as `module->Class` too.
+    if (config.rollout.user_workflow or "").replace("->", ":").replace(" ", "") not in PLAYING:
         return None
     try:
         catalog = Catalog.discover(disabled=config.plugins.disabled, kinds=("sandbox",))
