@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar
@@ -62,8 +63,25 @@ class TaskFolderReader:
 
     @classmethod
     def from_run(cls, options: Options, run_info: RunInfo) -> TaskFolderReader:
-        """Make the reader; paths start at the configuration's directory."""
-        return cls(options, run_info.config_dir)
+        """Make the reader; paths start at the configuration's directory.
+
+        Raises `DataError` for tasks that cannot be played in the sandboxes of the run, if it plays them.
+        """
+        from astuner_readers.task_folders.playing.checks import check_playable, find_sandboxes
+
+        reader = cls(options, run_info.config_dir)
+        sandboxes = find_sandboxes(run_info)
+        if sandboxes is not None:
+            check_playable(reader.list_folders(), sandboxes)
+        return reader
+
+    def list_folders(self) -> Iterator[TaskFolder]:
+        """Yield the folders of all splits that can be read."""
+        for folders in self._folders.values():
+            for _, directory in folders:
+                # What is wrong with it is raised when its turn comes.
+                with suppress(DataError):
+                    yield read_folder(directory)
 
     def read(self, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split. Raises `DataError` for a folder that does not fit, naming the file and the key."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from astuner.errors import DataError
 from astuner.testing.run_in_process import PlayedRun
 
 PlayFolders = Callable[..., PlayedRun]
@@ -75,34 +76,52 @@ NEEDS_IMAGE = {
 }
 
 
-def test_a_task_that_needs_its_image_is_refused_with_the_remedy(play_folders: PlayFolders, tasks: Path, kind: str) -> None:
+def refuse(play_folders: PlayFolders, path: Path, **given: object) -> str:
+    with pytest.raises(DataError, match=r"^tasks cannot be played:\n") as caught:
+        play_folders(path, **given)
+    return str(caught.value)
+
+
+def test_all_tasks_that_need_their_image_are_refused_before_the_run(play_folders: PlayFolders, tasks: Path, kind: str) -> None:
     for number, line in enumerate(NEEDS_IMAGE):
         file = Path(shutil.copytree(tasks / "hello-file", tasks / "bad" / str(number))) / "environment" / "Dockerfile"
         file.write_text(f"{file.read_text()}\n{line}\n")
-    episodes = {episode.task.task_id: episode for episode in play_folders(tasks / "bad", kind=kind).episodes}
-    for number, words in enumerate(NEEDS_IMAGE.values()):
-        [failure] = episodes[str(number)].failures
-        assert failure.detail.startswith("TaskNotPlayable: ")
-        assert words in failure.detail
-        assert "astuner.sandbox.type; or leave the task out with `exclude`" in failure.detail
+    _, *lines = refuse(play_folders, tasks, kind=kind).splitlines()
+    assert len(lines) == len(NEEDS_IMAGE)
+    for number, (words, line) in enumerate(zip(NEEDS_IMAGE.values(), lines, strict=True)):
+        assert line.startswith(f"{tasks}/bad/{number}: ")
+        assert words in line
+        assert line.endswith("astuner.sandbox.type; or leave the task out with `exclude`")
+
+
+def test_a_long_list_is_cut(play_folders: PlayFolders, tasks: Path) -> None:
+    (tasks / "hello-file" / "environment" / "Dockerfile").write_text("FROM a\nRUN b\n")
+    for number in range(14):
+        shutil.copytree(tasks / "hello-file", tasks / "bad" / str(number))
+    assert refuse(play_folders, tasks / "bad", workflow="astuner_readers.harbor:Oracle").endswith("`exclude`\nand 4 more")
+
+
+def test_a_split_that_is_left_out_is_not_checked(play_folders: PlayFolders, tasks: Path) -> None:
+    (tasks / "fix-mean" / "environment" / "Dockerfile").write_text("FROM a\nRUN b\n")
+    assert len(play_folders(tasks, "hello-file").episodes) == 1
 
 
 def test_several_containers_are_refused(play_folders: PlayFolders, tasks: Path) -> None:
     (tasks / "hello-file" / "environment" / "docker-compose.yaml").write_text("services: {main: {}, database: {}}\n")
-    assert "it needs several containers: main, database; or leave the task out" in fail(play_folders, tasks)[1]
+    assert "it needs several containers: main, database; or leave the task out" in refuse(play_folders, tasks)
 
 
-def test_tests_in_a_container_of_their_own_are_refused(play_folders: PlayFolders, tasks: Path) -> None:
+def test_tests_in_a_separate_container_are_refused(play_folders: PlayFolders, tasks: Path) -> None:
     toml = tasks / "hello-file" / "task.toml"
     toml.write_text(toml.read_text().replace("[verifier]", "[verifier]\nenvironment_mode = 'separate'"))
-    assert "its tests run in a separate container, which is not supported" in fail(play_folders, tasks)[1]
+    assert "its tests run in a separate container, which is not supported" in refuse(play_folders, tasks)
 
 
 def test_a_variable_that_this_machine_lacks_is_named(play_folders: PlayFolders, tasks: Path) -> None:
     toml = tasks / "hello-file" / "task.toml"
     toml.write_text(f"{toml.read_text()}env = {{ KEY = '${{NO_SUCH_VARIABLE_HERE}}' }}\n")
-    detail = fail(play_folders, tasks)[1]
-    assert "the task needs the environment variable NO_SUCH_VARIABLE_HERE (for its variable KEY): set it" in detail
+    words = "hello-file: it needs the environment variable NO_SUCH_VARIABLE_HERE (as KEY): set it; or leave the task out"
+    assert words in refuse(play_folders, tasks)
 
 
 def test_files_that_belong_outside_of_what_bubblewrap_owns_are_refused(play_folders: PlayFolders, tasks: Path) -> None:

@@ -18,8 +18,8 @@ from astuner_readers.task_folders.playing.dockerfile import ImageRecipe, read_do
 from astuner_readers.task_folders.playing.errors import TaskNotPlayable
 from astuner_readers.task_folders.playing.places import Places, move_places
 
-ROOTS = ("/tests", "/logs", "/solution", "/oracle")
-"""The directories that the formats name; Terminal-Bench has its solutions in the last one."""
+ROOTS = {"harbor": ("/tests", "/logs", "/solution"), "terminal-bench": ("/tests", "/logs", "/oracle")}
+"""The directories that each format names; Terminal-Bench has its solutions in the last one."""
 SYSTEM = (
     "/bin",
     "/dev",
@@ -53,7 +53,7 @@ class Play:
     """How a task is played in the sandboxes of a run."""
 
     folder: TaskFolder
-    sandboxes: Sandboxes
+    sandboxes: Sandboxes | type[Sandboxes]
     recipe: ImageRecipe
     has_image: bool
     """Whether the sandbox is made from the image of the task, with the files that it holds."""
@@ -111,11 +111,11 @@ class Play:
     def _list_directories(self) -> tuple[str, ...]:
         """Return the directories outside of the working directory that the format names, or in which the image has files."""
         files = {} if self.has_image else self.recipe.files
-        found = [*ROOTS, *("/".join(path.split("/")[:2]) for path in files)]
+        found = [*ROOTS[self.folder.format], *("/".join(path.split("/")[:2]) for path in files)]
         return tuple(path for path in dict.fromkeys(found) if path != self.base)
 
 
-def plan_play(folder: TaskFolder, sandboxes: Sandboxes) -> Play:
+def plan_play(folder: TaskFolder, sandboxes: Sandboxes | type[Sandboxes]) -> Play:
     """Return how a task is played; raises `TaskNotPlayable` with the remedy. What has no effect is warned of once."""
     root = Path(folder.directory)
     try:
@@ -149,9 +149,17 @@ def resolve_variables(variables: Mapping[str, str]) -> dict[str, str]:
             continue
         value = os.environ.get(match[1], match[2])
         if value is None:
-            raise TaskNotPlayable(f"the task needs the environment variable {match[1]} (for its variable {name}): set it")
+            raise TaskNotPlayable(f"it needs the environment variable {match[1]} (as {name}): set it")
         found[name] = value
     return found
+
+
+def check_variables(folder: TaskFolder) -> None:
+    """Raise `TaskNotPlayable` for a variable of this machine that the task needs and that is not set."""
+    try:
+        resolve_variables({**folder.environment, **folder.verifier_environment})
+    except TaskNotPlayable as error:
+        raise TaskNotPlayable(_refuse(folder, str(error))) from None
 
 
 def _check_recipe(folder: TaskFolder, recipe: ImageRecipe, takes_images: bool) -> None:
@@ -162,16 +170,17 @@ def _check_recipe(folder: TaskFolder, recipe: ImageRecipe, takes_images: bool) -
         context = Path(folder.directory, folder.dockerfile or "").parent
         where = "environment.docker_image of its task.toml" if folder.format == "harbor" else "a task.toml of Harbor's format"
         reason = f"its image must be built ({folder.dockerfile}, {recipe.needs_build})"
-        raise TaskNotPlayable(f"{folder.directory}: {reason}: docker build -t NAME {context}, and name it in {where}")
+        remedy = f"docker build -t NAME {context}, and name it in {where}"
+        raise TaskNotPlayable(_refuse(folder, f"{reason}: {remedy}"))
     why = f"{folder.dockerfile}, {recipe.needs_build}" if recipe.needs_build else folder.docker_image
     raise TaskNotPlayable(_refuse(folder, f"it needs its image ({why}): choose docker in astuner.sandbox.type"))
 
 
 def _refuse(folder: TaskFolder, reason: str) -> str:
-    return f"{folder.directory}: {reason}; or leave the task out with `exclude` in astuner.task_reader.harbor"
+    return f"{folder.directory}: {reason}; or leave the task out with `exclude`"
 
 
-def _warn(folder: TaskFolder, sandboxes: Sandboxes) -> None:
+def _warn(folder: TaskFolder, sandboxes: Sandboxes | type[Sandboxes]) -> None:
     wanted = {"user": folder.user, "cpus": folder.cpus, "memory_mb": folder.memory_mb}
     unmet = [name for name, value in wanted.items() if value is not None and name not in sandboxes.honours]
     if unmet:
