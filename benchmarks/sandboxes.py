@@ -12,8 +12,7 @@ import psutil
 from astuner.builtin.sandboxes.bubblewrap import BubblewrapSandboxes
 from astuner.builtin.sandboxes.local import LocalSandboxes
 from astuner.errors import PluginError
-from astuner.protocols import SandboxSpec
-from astuner.sandboxes import ProcessSandboxes
+from astuner.protocols import Sandboxes, SandboxSpec
 
 COMMAND = ["/bin/sh", "-c", "(setsid sleep 1000 &); sleep 1000 & exit 0"]
 """Leaves two processes behind, which the sandbox has to end."""
@@ -22,18 +21,34 @@ COMMAND = ["/bin/sh", "-c", "(setsid sleep 1000 &); sleep 1000 & exit 0"]
 @click.command()
 @click.option("--count", default=50, show_default=True, help="Sandboxes at the same time.")
 @click.option("--warm", default=8, show_default=True, help="Of them started ahead.")
-def main(count: int, warm: int) -> None:
+@click.option("--image", help="Measure the sandbox `docker` too, with this image; the daemon's own CPU time is not counted.")
+def main(count: int, warm: int, image: str | None) -> None:
     """Print a row for each kind."""
     print("sandbox       CPU ms each   of which this process   wall s   left")
-    for kind in (LocalSandboxes, BubblewrapSandboxes):
+    for make in (_make_local, _make_bubblewrap, _make_docker):
+        if make is _make_docker and image is None:
+            continue
         try:
-            asyncio.run(_measure(kind, count, warm))
+            asyncio.run(_measure(make(warm, count, image), count))
         except PluginError as error:
             print(error)
 
 
-async def _measure(kind: type[ProcessSandboxes], count: int, warm: int) -> None:
-    sandboxes = kind(kind.Options(warm=warm))
+def _make_local(warm: int, _: int, __: str | None) -> Sandboxes:
+    return LocalSandboxes(LocalSandboxes.Options(warm=warm))
+
+
+def _make_bubblewrap(warm: int, _: int, __: str | None) -> Sandboxes:
+    return BubblewrapSandboxes(BubblewrapSandboxes.Options(warm=warm))
+
+
+def _make_docker(warm: int, count: int, image: str | None) -> Sandboxes:
+    from astuner_envs.docker import DockerOptions, DockerSandboxes
+
+    return DockerSandboxes(DockerOptions(image=image, warm=warm, max_sessions=count))
+
+
+async def _measure(sandboxes: Sandboxes, count: int) -> None:
     sandboxes.check()
     await _use(sandboxes)
     before, began = _read_cpu(), time.perf_counter()
@@ -42,10 +57,10 @@ async def _measure(kind: type[ProcessSandboxes], count: int, warm: int) -> None:
     await sandboxes.close()
     own, children = (1000 * (now - then) / count for now, then in zip(_read_cpu(), before, strict=True))
     left = len(psutil.Process().children(recursive=True))
-    print(f"{kind.__name__:20} {own + children:6.1f} {own:20.1f} {wall:14.2f} {left:6}")
+    print(f"{type(sandboxes).__name__:20} {own + children:6.1f} {own:20.1f} {wall:14.2f} {left:6}")
 
 
-async def _use(sandboxes: ProcessSandboxes) -> None:
+async def _use(sandboxes: Sandboxes) -> None:
     session = await sandboxes.open(SandboxSpec(episode_id="benchmark", gateway_url="http://127.0.0.1:9/v1"))
     try:
         result = await session.run(COMMAND)

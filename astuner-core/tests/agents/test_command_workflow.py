@@ -107,8 +107,8 @@ def test_files_and_variables_hold_the_values_of_the_episode(play: Play) -> None:
     assert words == "3 {task.no}"
 
 
-def test_an_exit_code_is_recorded_and_judged(play: Play) -> None:
-    played = play("exit")
+def test_an_exit_code_is_recorded_and_judged(play: Play, sandbox: str) -> None:
+    played = play("exit", {}, {"type": sandbox})
     assert (metadata(played)["exit_code"], metadata(played)["stderr"]) == (3, "no way out\n")
     assert played.rewards == [0.0]
 
@@ -145,9 +145,28 @@ def test_a_limit_ends_the_episode_with_the_reason(
     assert (reason, words in detail) == ("workflow_error", True), detail
 
 
-def test_a_program_that_is_not_there_stops_the_run_before_it_begins(play: Play) -> None:
+def test_a_program_that_is_not_there_stops_the_run_before_it_begins(play: Play, sandbox: str) -> None:
     with pytest.raises(ConfigError, match=r"astuner\.agent\.command: there is no program 'no-such-agent' on the PATH of the"):
-        play("4", {"command": ["no-such-agent"]})
+        play("4", {"command": ["no-such-agent"]}, {"type": sandbox})
+
+
+def test_a_file_that_is_not_there_fails_the_episode(play: Play, sandbox: str) -> None:
+    reason, detail = failure(play("4", {"command": ["./no-such-agent"]}, {"type": sandbox}))
+    assert (reason, "cannot be started: No such file or directory: ./no-such-agent" in detail) == ("workflow_error", True), detail
+
+
+def test_a_program_that_is_not_shown_is_named_with_the_option(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not can_use_bubblewrap():
+        pytest.skip("bubblewrap cannot be used here")
+    (tmp_path / "own-agent").write_text("#!/bin/sh\n")
+    (tmp_path / "own-agent").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{tmp_path}")
+    with pytest.raises(
+        ConfigError, match=r"own-agent is not shown in the sandbox 'bubblewrap': .* in astuner\.sandbox\.bubblewrap\."
+    ):
+        play("4", {"command": ["own-agent"]}, {"type": "bubblewrap"})
 
 
 def test_a_preset_names_the_command_that_installs_it(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,9 +177,9 @@ def test_a_preset_names_the_command_that_installs_it(play: Play, monkeypatch: py
         play("4", {"command": [], "preset": "claude_code"})
 
 
-def test_a_sandbox_that_cannot_start_is_the_reason(play: Play, tmp_path: Path) -> None:
+def test_a_sandbox_that_cannot_start_is_the_reason(play: Play, sandbox: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    reason, detail = failure(play("4", {}, {"type": "local", "local": {"directory": str(tmp_path / "file")}}))
+    reason, detail = failure(play("4", {}, {"type": sandbox, sandbox: {"directory": str(tmp_path / "file")}}))
     assert (reason, "no directory for a sandbox can be made" in detail) == ("service_unavailable", True)
 
 

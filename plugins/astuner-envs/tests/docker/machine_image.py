@@ -18,7 +18,7 @@ from astuner_envs.docker.daemon import Daemon
 
 TOOLS = (
     *("sh", "cat", "chmod", "cp", "dd", "echo", "env", "find", "grep", "head", "id", "ln", "ls", "mkdir", "mkfifo", "mv"),
-    *("printf", "ps", "rm", "seq", "setsid", "sleep", "sort", "stat", "tail", "touch", "tr", "true", "wc"),
+    *("printf", "ps", "rm", "seq", "setsid", "sleep", "sort", "stat", "tail", "tee", "touch", "tr", "true", "wc"),
 )
 DIRECTORIES = ("tmp", "proc", "dev", "sys", "etc", "root", "bin")
 NOT_NEEDED = {"test", "idlelib", "lib2to3", "tkinter", "ensurepip", "site-packages", "__pycache__", "turtledemo"}
