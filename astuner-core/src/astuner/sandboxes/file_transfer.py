@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from astuner.errors import ServiceUnavailable
 
@@ -72,23 +70,6 @@ def measure(*directories: Path) -> int:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
     return total
-
-
-def remove_tree(directory: Path) -> None:
-    """Remove a directory, also what its owner has protected from being written to."""
-
-    def unlock(function: Callable[..., Any], path: str, error: Any) -> None:
-        with suppress(OSError):
-            os.chmod(os.path.dirname(path), 0o700)
-            if not os.path.islink(path):
-                os.chmod(path, 0o700)
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                os.unlink(path)
-
-    shutil.rmtree(directory, onerror=unlock)
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _enter(folder: int, part: str, owner: int | None) -> int:
