@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,8 @@ from pathlib import Path, PurePosixPath
 
 from astuner.errors import ServiceUnavailable
 
+UNCOUNTABLE = 2**63
+"""Bytes, more than any limit."""
 MOST_FILES = 100_000
 """Files that are looked at for patterns."""
 
@@ -59,16 +62,23 @@ def read_files(base: Path, patterns: Sequence[str], *, max_bytes: int) -> Mappin
 
 
 def measure(*directories: Path) -> int:
-    """Return the bytes that files in the directories take on disk, and what their entries would take at least."""
+    """Return the bytes that files in the directories take on disk, and what their entries would take at least.
+
+    `UNCOUNTABLE` if a directory is so deep that its path is too long for the system.
+    """
     total, waiting = 0, [str(directory) for directory in directories]
     while waiting:
-        # Anything may vanish meanwhile.
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    with suppress(OSError):
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+        except OSError as error:
+            # Anything may vanish meanwhile; but files could be hidden where they are not counted.
+            if error.errno == errno.ENAMETOOLONG:
+                return UNCOUNTABLE
     return total
 
 
