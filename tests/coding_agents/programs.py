@@ -26,11 +26,11 @@ class Program:
 
 
 PROGRAMS = {
-    "claude_code": Program("@anthropic-ai/claude-code", "2.1.197", "claude", "install.cjs"),
-    "codex": Program("@openai/codex", "0.169.0", "codex"),
+    "claude_code": Program("@anthropic-ai/claude-code", "2.1.332", "claude", "install.cjs"),
+    "codex": Program("@openai/codex", "0.171.0", "codex"),
     "gemini_cli": Program("@google/gemini-cli", "0.61.0", "gemini"),
     "opencode": Program("opencode-ai", "1.18.33", "opencode", "postinstall.mjs"),
-    "qwen_code": Program("@qwen-code/qwen-code", "0.15.10", "qwen"),
+    "qwen_code": Program("@qwen-code/qwen-code", "0.24.4", "qwen"),
 }
 """By a short name, which is the name of the folder."""
 

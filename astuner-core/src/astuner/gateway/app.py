@@ -18,7 +18,14 @@ from astuner.gateway.dialects.anthropic_messages import ANTHROPIC_MESSAGES, erro
 from astuner.gateway.dialects.anthropic_request import messages_request
 from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import parse_body
-from astuner.gateway.dialects.gemini_content import MODELS, format_google_error, read_google_key, read_query_key
+from astuner.gateway.dialects.gemini_content import (
+    MODELS,
+    describe_google_model,
+    format_google_error,
+    read_google_key,
+    read_query_key,
+    unify_version,
+)
 from astuner.gateway.dialects.gemini_request import gemini_request
 from astuner.gateway.large_requests import read_large
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
@@ -67,17 +74,31 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
 
     async def show_model(request: Request) -> Response:
         authorise(find_recorder, read_anthropic_key(request.scope["headers"]))
-        name = request.path_params["name"]
+        return JSONResponse({**the_model, "id": find_model(request)})
+
+    async def list_google_models(request: Request) -> Response:
+        authorise(find_recorder, read_any_google_key(request))
+        return JSONResponse({"models": [describe_google_model(model_name)]})
+
+    async def show_google_model(request: Request) -> Response:
+        authorise(find_recorder, read_any_google_key(request))
+        return JSONResponse(describe_google_model(find_model(request)))
+
+    def find_model(request: Request) -> str:
+        name: str = request.path_params["name"]
         if name != model_name and read_target_tag(name, model_name) is None:
             raise ApiError(404, f"Model '{name}' is not served here; '{model_name}' is.", code="model_not_found", param="model")
-        return JSONResponse({**the_model, "id": name})
+        return name
+
+    def read_any_google_key(request: Request) -> str:
+        return read_google_key(request.scope["headers"]) or read_query_key(request.scope["query_string"])
 
     async def count_tokens(request: Request) -> Response:
         key = read_anthropic_key(request.scope["headers"])
         return JSONResponse({"input_tokens": await count(request, key, partial(messages_request, counting=True))})
 
     async def count_google_tokens(request: Request) -> Response:
-        key = read_google_key(request.scope["headers"]) or read_query_key(request.scope["query_string"])
+        key = read_any_google_key(request)
         return JSONResponse({"totalTokens": await count(request, key, partial(gemini_request, counting=True))})
 
     async def count(request: Request, key: str, read: Callable[[Mapping[str, Any]], ChatRequest]) -> int:
@@ -101,6 +122,9 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
 
     async def handle_unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
+        if status == 405 and request.url.path.startswith(f"{MODELS}/"):
+            # A method of a model is a part of its path here: MODEL:embedContent.
+            status = 404
         served = ", ".join(f"POST {dialect.path}" for dialect in DIALECTS)
         text = f"{request.method} {request.url.path} is not served; {served} and GET /v1/models are."
         headers = error.headers if isinstance(error, HTTPException) else None
@@ -122,6 +146,8 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
             *(Route(path, generation, methods=["POST"]) for path, generation in generations.items()),
             Route(f"{ANTHROPIC_MESSAGES.path}/count_tokens", count_tokens, methods=["POST"]),
             Route(f"{MODELS}/{{model}}:countTokens", count_google_tokens, methods=["POST"]),
+            Route(MODELS, list_google_models, methods=["GET"]),
+            Route(f"{MODELS}/{{name}}", show_google_model, methods=["GET"]),
             Route("/v1/models", list_models, methods=["GET"]),
             Route("/v1/models/{name:path}", show_model, methods=["GET"]),
             Route("/healthz", report_health, methods=["GET"]),
@@ -132,6 +158,8 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         # The framework's layers around a route would take most of a short request's time.
         posted = scope["type"] == "http" and scope["method"] == "POST"
+        if scope["type"] == "http" and (path := unify_version(scope["method"], scope["path"], scope["headers"])) != scope["path"]:
+            scope = {**scope, "path": path}
         try:
             await (generations.get(scope["path"], others) if posted else others)(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - it is raised again, without a message that may quote a body

@@ -277,10 +277,10 @@ def _find_below(process: int) -> list[int]:
 def _remove(directories: list[str]) -> None:
     """Remove what is in the directories, and the directories too if that is allowed, and what they were in if it is empty."""
     if directories:
-        import shutil
+        from tree_removal import remove_tree  # type: ignore[import-not-found] # a neighbour on the path of this program
 
         for directory in directories:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
             try:
                 os.rmdir(os.path.dirname(directory))
             except OSError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from astuner.errors import ServiceUnavailable
 
+UNCOUNTABLE = 2**63
+"""Bytes, more than any limit."""
 MOST_FILES = 100_000
 """Files that are looked at for patterns."""
 
@@ -61,34 +62,24 @@ def read_files(base: Path, patterns: Sequence[str], *, max_bytes: int) -> Mappin
 
 
 def measure(*directories: Path) -> int:
-    """Return the bytes that files in the directories take on disk, and what their entries would take at least."""
+    """Return the bytes that files in the directories take on disk, and what their entries would take at least.
+
+    `UNCOUNTABLE` if a directory is so deep that its path is too long for the system.
+    """
     total, waiting = 0, [str(directory) for directory in directories]
     while waiting:
-        # Anything may vanish meanwhile.
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    with suppress(OSError):
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+        except OSError as error:
+            # Anything may vanish meanwhile; but files could be hidden where they are not counted.
+            if error.errno == errno.ENAMETOOLONG:
+                return UNCOUNTABLE
     return total
-
-
-def remove_tree(directory: Path) -> None:
-    """Remove a directory, also what its owner has protected from being written to."""
-
-    def unlock(function: Callable[..., Any], path: str, error: Any) -> None:
-        with suppress(OSError):
-            os.chmod(os.path.dirname(path), 0o700)
-            if not os.path.islink(path):
-                os.chmod(path, 0o700)
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                os.unlink(path)
-
-    shutil.rmtree(directory, onerror=unlock)
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _enter(folder: int, part: str, owner: int | None) -> int:

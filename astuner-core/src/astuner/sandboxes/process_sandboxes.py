@@ -21,10 +21,10 @@ from astuner.config.paths import resolve_path
 from astuner.errors import ServiceUnavailable
 from astuner.protocols import RunInfo, Sandboxes, SandboxSession, SandboxSpec
 from astuner.sandboxes.cell import Cell, CellSettings
-from astuner.sandboxes.file_transfer import remove_tree
 from astuner.sandboxes.gateway_relay import GatewayRelay
 from astuner.sandboxes.options import ProcessOptions
 from astuner.sandboxes.process_session import CellPlace, ProcessSession
+from astuner.sandboxes.tree_removal import remove_tree
 
 PREFIX = "astuner-sandbox-"
 FOLDERS = ("work", "home", "tmp")

@@ -16,8 +16,9 @@ from astuner.protocols import CommandResult, SandboxSession
 from astuner.protocols.sandbox import MAX_OUTPUT_BYTES, KilledBy
 from astuner.sandboxes.cell import Cell, CellLost
 from astuner.sandboxes.command_output import InputPipe, OutputPipe
-from astuner.sandboxes.file_transfer import measure, read_files, remove_tree, write_files
+from astuner.sandboxes.file_transfer import measure, read_files, write_files
 from astuner.sandboxes.gateway_relay import GatewayRelay
+from astuner.sandboxes.tree_removal import remove_tree
 
 LOOK_S = 1.0
 """How often the files of a sandbox are measured."""

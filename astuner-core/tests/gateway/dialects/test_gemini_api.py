@@ -152,6 +152,37 @@ async def test_the_key_comes_in_three_ways(serving: Any, way: str) -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+async def test_other_versions_in_the_path_are_served_alike(serving: Any, version: str) -> None:
+    async with serving("yes") as stage, http(stage) as client:
+        whole, streamed, counted, unknown = [
+            await client.post(f"/{version}/models/m:{method}", json=ASK)
+            for method in ("generateContent", "streamGenerateContent", "countTokens", "embedContent")
+        ]
+    assert join(parts_of([whole.json()]))[1] == "yes"
+    assert join(parts_of(events(streamed)))[1] == "yes"
+    assert counted.json()["totalTokens"] == len(stage.recorder.calls[0].prompt_ids)
+    assert (unknown.status_code, unknown.json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+async def test_models_are_listed_as_the_key_wants(serving: Any, version: str) -> None:
+    async with serving("yes") as stage, http(stage) as client:
+        listed = (await client.get(f"/{version}/models")).json()
+        shown = (await client.get(f"/{version}/models/astuner")).json()
+        other = await client.get(f"/{version}/models/other")
+        key = client.headers.pop("x-goog-api-key")
+        as_openai = await client.get("/v1/models", headers={"authorization": f"Bearer {key}"})
+        without = await client.get("/v1beta/models")
+    assert [model["name"] for model in listed["models"]] == ["models/astuner"]
+    assert shown == listed["models"][0]
+    assert (other.status_code, other.json()["error"]["status"]) == (404, "NOT_FOUND")
+    assert as_openai.json()["data"][0]["id"] == "astuner"
+    assert without.status_code == 401
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("method", ["generateContent", "streamGenerateContent", "countTokens"])
 async def test_a_key_ends_with_its_episode(serving: Any, method: str) -> None:
     async with serving("yes") as stage, http(stage) as client:

@@ -16,6 +16,7 @@ from astuner.gateway.dialects.responses_calls import read_call, write_call
 from astuner.gateway.dialects.responses_items import read_items
 from astuner.gateway.dialects.responses_request import responses_request
 from astuner.gateway.dialects.responses_tools import HOSTED, Toolbox
+from astuner.rendering.errors import ApiError
 from astuner.schema import Capabilities
 from astuner.token_streams import stream_ids
 
@@ -218,6 +219,23 @@ async def test_tools_of_the_servers_are_left_out_with_one_notice(serving: Any) -
     assert answer.output[0].type == "function_call"
     assert len(notices) == 1
     assert notices[0].endswith(f": {', '.join((*HOSTED, 'tool_search'))}.")
+
+
+@pytest.mark.parametrize(
+    ("choice", "tools"),
+    [
+        ({"type": "web_search_preview"}, [{"type": "web_search_preview_2025_03_11"}]),
+        ({"type": "web_search"}, [{"type": "web_search"}, ADD]),
+        ({"type": "mcp", "server_label": "x"}, [{"type": "mcp", "server_label": "x"}, ADD]),
+    ],
+)
+def test_a_choice_of_a_hosted_tool_is_left_to_the_model(choice: Any, tools: list[Any]) -> None:
+    assert responses_request({"input": "hello", "tools": tools, "tool_choice": choice}).constraint is None
+
+
+def test_a_choice_of_a_hosted_tool_that_is_not_offered_is_refused() -> None:
+    with pytest.raises(ApiError, match="web_search"):
+        responses_request({"input": "hello", "tools": [ADD], "tool_choice": {"type": "web_search"}})
 
 
 @pytest.mark.asyncio

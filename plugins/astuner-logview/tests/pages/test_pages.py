@@ -78,6 +78,7 @@ def test_an_episode_has_its_calls_paths_and_lanes(ask: Ask) -> None:
         "tokens": 5,
         "trained": 0,
         "main": True,
+        "conversation": None,
     }
     assert answer["lanes"] == [{"agent": "agent", "target_tag": "agent", "trained": True, "calls": [0]}]
     assert answer["findings"] == [{"detector": "nonsense", "call": 0, "evidence": "odd"}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,9 @@ STATUSES: Mapping[int, str] = {
 REASONS = {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP"}
 
 MODELS = "/v1beta/models"
+
+OTHER_VERSIONS = re.compile(r"/(v1|v1alpha)/models(?=/|$)")
+"""Newer SDKs ask for the same by `/v1`."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -80,6 +84,22 @@ class ContentWriter:
 
     def _head(self) -> Mapping[str, Any]:
         return {"modelVersion": self.model, "responseId": self.id}
+
+
+def unify_version(method: str, path: str, headers: Headers) -> str:
+    """Return the path of a request with the version in `MODELS`, if it is one of Google's; else the path as it is.
+
+    `GET /v1/models` is in OpenAI's API too: there the kind of the key decides.
+    """
+    found = OTHER_VERSIONS.match(path)
+    is_google = method == "POST" or any(name == b"x-goog-api-key" for name, _ in headers)
+    return f"{MODELS}{path[found.end() :]}" if found and (is_google or found[1] != "v1") else path
+
+
+def describe_google_model(name: str) -> Mapping[str, Any]:
+    """Return a model as Google lists it."""
+    methods = ["generateContent", "countTokens"]
+    return {"name": f"models/{name}", "version": "1", "displayName": name, "supportedGenerationMethods": methods}
 
 
 def read_google_key(headers: Headers) -> str:

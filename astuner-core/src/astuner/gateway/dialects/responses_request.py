@@ -21,7 +21,7 @@ from astuner.gateway.dialects.fields import (
 )
 from astuner.gateway.dialects.responses_calls import KINDS
 from astuner.gateway.dialects.responses_items import read_items
-from astuner.gateway.dialects.responses_tools import NAMED, Toolbox, ToolForm
+from astuner.gateway.dialects.responses_tools import NAMED, Toolbox, ToolForm, find_hosted
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
@@ -89,6 +89,9 @@ def responses_request(body: Mapping[str, Any], read_messages: Normalise = normal
 
 def _tool_choice(choice: Any, tools: Toolbox) -> Any:
     kind = choice.get("type") if isinstance(choice, dict) else None
+    if find_hosted(choice) in tools.hosted:
+        # The tool is left out.
+        return "auto"
     if kind not in CHOSEN:
         return choice
     name, namespace = choice.get("name") if kind in NAMED else kind, choice.get("namespace")

@@ -92,7 +92,7 @@ class Toolbox:
             return self._read_namespace(tool, place)
         if kind in NAMED:
             return [self._read_named(tool, place, None)]
-        hosted = _find_hosted(kind, tool)
+        hosted = find_hosted(tool)
         if hosted is not None:
             if hosted not in self.hosted:
                 self.hosted.append(hosted)
@@ -149,8 +149,9 @@ class Toolbox:
         return {"type": "function", "function": {"name": name, **described}}
 
 
-def _find_hosted(kind: Any, tool: Any) -> str | None:
+def find_hosted(tool: Any) -> str | None:
     """Return the type of a tool that OpenAI's servers would run, without its date; None for any other tool."""
+    kind = tool.get("type") if isinstance(tool, dict) else None
     if kind == "tool_search":
         return None if tool.get("execution") == "client" else kind
     return next((name for name in HOSTED if kind.startswith(name)), None) if isinstance(kind, str) else None

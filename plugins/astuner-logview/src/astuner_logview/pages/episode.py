@@ -9,6 +9,7 @@ import numpy as np
 
 from astuner.schema import Call, Episode
 from astuner.token_streams import prompt_length
+from astuner.transcript.conversations import name_conversations
 from astuner.transcript.trained_tokens import mark_trained_tokens
 from astuner_logview.errors import BadRequest, Missing
 from astuner_logview.index.message_text import list_tool_calls, read_content, read_reasoning
@@ -92,8 +93,11 @@ def show_text(library: Library, parameters: Parameters) -> dict[str, Any]:
 
 def describe_calls(episode: Episode, turns: list[Turn]) -> list[dict[str, Any]]:
     """Return a row for each call."""
-    trained = mark_trained_tokens(episode)
-    return [_describe_call(call, turn, int(trained[call.index].sum())) for call, turn in zip(episode.calls, turns, strict=True)]
+    trained, names = mark_trained_tokens(episode), name_conversations(episode.calls)
+    return [
+        {**_describe_call(call, turn, int(trained[call.index].sum())), "conversation": names.get(call.index)}
+        for call, turn in zip(episode.calls, turns, strict=True)
+    ]
 
 
 def list_lanes(episode: Episode) -> list[dict[str, Any]]:

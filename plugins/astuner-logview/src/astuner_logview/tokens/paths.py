@@ -7,14 +7,19 @@ from typing import Any
 
 from astuner.schema import Episode
 from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls, stream_length
+from astuner.transcript.conversations import name_conversations
 from astuner.transcript.trained_tokens import mark_trained_tokens
 from astuner_logview.errors import Missing
+
+MAIN_LINE = "main line"
+"""The name of the conversation in which an agent made most calls."""
 
 
 def list_paths(episode: Episode) -> list[dict[str, Any]]:
     """Return the `Path`s of an episode that have tokens, in the order of their leaves."""
     calls = index_calls(episode.calls)
     trained = mark_trained_tokens(episode)
+    names = name_conversations(episode.calls)
     paths: list[dict[str, Any]] = []
     for leaf in find_leaves(calls):
         parts = find_stretches(calls, leaf)
@@ -28,15 +33,18 @@ def list_paths(episode: Episode) -> list[dict[str, Any]]:
                 "tokens": stream_length(calls[leaf]),
                 "trained": sum(int(trained[part.call.index][: part.sampled].sum()) for part in parts),
                 "main": False,
+                "conversation": next((names[part.call.index] for part in reversed(parts) if part.call.index in names), None),
+                "root": parts[0].call.index,
             }
         )
-    longest: dict[str, dict[str, Any]] = {}
+    by_agent: dict[str, list[dict[str, Any]]] = {}
     for path in paths:
-        best = longest.get(path["agent"])
-        if best is None or path["tokens"] > best["tokens"]:
-            longest[path["agent"]] = path
-    for path in longest.values():
-        path["main"] = True
+        by_agent.setdefault(path["agent"], []).append(path)
+    for of_agent in by_agent.values():
+        # The longest of the main line: a sub-agent may have said more.
+        max(of_agent, key=lambda path: (names.get(path["root"], MAIN_LINE) == MAIN_LINE, path["tokens"]))["main"] = True
+    for path in paths:
+        del path["root"]
     return paths
 
 

@@ -212,8 +212,9 @@
  * @property {number|null} temperature
  * @property {Turn} turn
  * @property {number|null} mean_logprob
+ * @property {string|null} conversation the name of the conversation or branch that begins here, if its agent has several
  */
-/** @typedef {{leaf: number, agent: string|null, calls: number[], tokens: number, trained: number, main: boolean}} Path */
+/** @typedef {{leaf: number, agent: string|null, calls: number[], tokens: number, trained: number, main: boolean, conversation: string|null}} Path */
 
 /**
  * @typedef {Object} EpisodePart

@@ -11,6 +11,9 @@ const ACROSS = 46;
 const DOWN = 34;
 const EDGE = 20;
 const RADIUS = 9;
+/** Pixels and characters of the names in front of the roots. */
+const WIDEST = 170;
+const LONGEST_NAME = 22;
 /** Calls beyond this are not drawn: the drawing would say nothing. */
 const MOST = 600;
 
@@ -20,8 +23,9 @@ export function CallTree({ calls, path, turn, onCall }) {
   const layout = useMemo(() => layOutCalls(shown), [calls]);
   const byIndex = useMemo(() => new Map(shown.map((call) => [call.index, call])), [calls]);
   const onPath = new Set(path?.calls ?? []);
-  const names = [...new Set(calls.map((call) => call.agent ?? "agent"))];
-  const label = names.length > 1 ? Math.min(130, 16 + 7 * Math.max(...names.map((name) => name.length))) : 0;
+  const hasAgents = new Set(calls.map((call) => call.agent ?? "agent")).size > 1;
+  const names = new Map(layout.nodes.filter((node) => node.depth === 0).map((node) => [node.call, nameRoot(byIndex.get(node.call), hasAgents)]));
+  const label = Math.min(WIDEST, Math.max(0, ...[...names.values()].map((name) => (name ? 16 + 7 * name.length : 0))));
   const x = (/** @type {number} */ depth) => EDGE + label + depth * ACROSS;
   const y = (/** @type {number} */ row) => EDGE + row * DOWN;
   const width = x(layout.depth - 1) + EDGE;
@@ -34,7 +38,7 @@ export function CallTree({ calls, path, turn, onCall }) {
           const line = `M${x(from.depth)} ${y(from.row)}C${middle} ${y(from.row)} ${middle} ${y(to.row)} ${x(to.depth)} ${y(to.row)}`;
           return html`<path key=${to.call} class=${classes("edge", onPath.has(from.call) && onPath.has(to.call) && "on")} d=${line} />`;
         })}
-        ${label > 0 && layout.nodes.filter((node) => node.depth === 0).map((node) => html`<text key=${`root-${node.call}`} class="tree-agent" x="0" y=${y(node.row) + 4}>${safe(byIndex.get(node.call)?.agent ?? "agent").slice(0, 18)}</text>`)}
+        ${label > 0 && layout.nodes.filter((node) => node.depth === 0).map((node) => html`<text key=${`root-${node.call}`} class="tree-agent" x="0" y=${y(node.row) + 4}>${safe(names.get(node.call) ?? "").slice(0, LONGEST_NAME)}</text>`)}
         ${layout.nodes.map((node) => html`<${TreeNode} key=${node.call} call=${byIndex.get(node.call)} x=${x(node.depth)} y=${y(node.row)}
           isOn=${onPath.has(node.call)} isCurrent=${turn === node.call} onCall=${onCall} />`)}
       </svg>
@@ -46,11 +50,21 @@ export function CallTree({ calls, path, turn, onCall }) {
   </figure>`;
 }
 
+/**
+ * Return what stands in front of the first call of a conversation.
+ * @param {CallRow|undefined} call
+ * @param {boolean} hasAgents whether there are several
+ */
+function nameRoot(call, hasAgents) {
+  const agent = hasAgents ? call?.agent ?? "agent" : "";
+  return [agent, call?.conversation ?? ""].filter(Boolean).join(": ");
+}
+
 /** @param {{call: CallRow|undefined, x: number, y: number, isOn: boolean, isCurrent: boolean, onCall: (call: number) => void}} props */
 function TreeNode({ call, x, y, isOn, isCurrent, onCall }) {
   if (!call) return null;
   const { index, trained_tokens: trained, untrained, output_tokens: output } = call;
-  const text = `Call ${index}${call.agent ? ` of ${safe(call.agent)}` : ""}: ${count(output)} tokens sampled, ${trained ? `${count(trained)} trained` : `none trained${untrained ? ` (${safe(untrained)})` : ""}`}`;
+  const text = `Call ${index}${call.agent ? ` of ${safe(call.agent)}` : ""}${call.conversation ? `, ${safe(call.conversation)}` : ""}: ${count(output)} tokens sampled, ${trained ? `${count(trained)} trained` : `none trained${untrained ? ` (${safe(untrained)})` : ""}`}`;
   /** @param {KeyboardEvent} event */
   const press = (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;

@@ -30,6 +30,7 @@ function CallFacts({ run, id, call, leaf }) {
   const weights = [...new Set(call.weights.map(([, version]) => version))];
   return html`<footer class="call-facts">
     <span>call ${index}</span>
+    ${call.conversation && html`<${Badge} title="The conversation or branch that begins with this call">${safe(call.conversation)}<//>`}
     <span title=${`${count(call.prompt_tokens)} tokens of the prompt, ${count(call.output_tokens)} sampled`}>${count(call.prompt_tokens)} → ${count(call.output_tokens)} tokens</span>
     ${call.untrained
       ? html`<${Badge} tone="warn" title="Why no token of this call is trained">not trained: ${safe(call.untrained)}<//>`

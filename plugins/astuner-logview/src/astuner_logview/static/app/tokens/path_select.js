@@ -17,5 +17,6 @@ export function PathSelect({ paths, path }) {
 /** @param {Path} path */
 export function describePath(path) {
   const calls = path.calls.length > 4 ? `${path.calls.slice(0, 2).join(" → ")} → … → ${path.leaf}` : path.calls.join(" → ");
-  return `${safe(path.agent ?? "agent")}: calls ${calls} (${count(path.tokens)} tokens${path.main ? "" : ", branch"})`;
+  const name = path.conversation ? `, ${path.conversation}` : path.main ? "" : ", branch";
+  return `${safe(path.agent ?? "agent")}: calls ${calls} (${count(path.tokens)} tokens${name})`;
 }
