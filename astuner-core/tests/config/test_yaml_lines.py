@@ -80,6 +80,13 @@ def test_what_is_not_plain_yaml_is_refused_with_its_line(text: str, line: int) -
     assert abs((caught.value.problems[0].line or 0) - line) <= 1
 
 
+@pytest.mark.parametrize(("text", "is_template"), [("a: {{MODEL_PATH}}", True), ("? [a]\n: c", False)])
+def test_a_placeholder_of_a_template_is_recognized(text: str, is_template: bool) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_yaml(text, FILE)
+    assert ("fill it in first" in str(caught.value)) is is_template
+
+
 def test_control_characters_are_refused() -> None:
     with pytest.raises(ConfigError, match="special characters are not allowed"):
         read_yaml("a: \x01", FILE)

@@ -101,6 +101,8 @@ def test_targets_are_those_of_the_field_and_an_empty_list_trains_all():
     class Everyone(ajet.Workflow):
         trainable_targets: list[str] | None = Field(default_factory=list)
 
+        async def execute(self, workflow_task, tuner): ...
+
     assert Solver.as_workflow().trainable_targets == ["solver"]
     assert Everyone.as_workflow().trainable_targets is None
 
@@ -134,6 +136,11 @@ def test_an_environment_blocks_and_its_first_messages_are_the_tasks(info):
     output = play(Counts, info, evolve(TASK, gym_env=Counter()))
     assert output.reward == 0.5
     assert output.metadata == {"observation": "after up", "done": True, "info": {"n": 1}, "query": "0"}
+
+
+def test_messages_that_the_reader_wrote_stay(info):
+    task = evolve(TASK, task=evolve(TASK.task, init_messages=({"role": "user", "content": "mine"},)), gym_env=Counter())
+    assert play(Counts, info, task).metadata["query"] == "2+2?"
 
 
 def test_several_messages_come_as_they_are():

@@ -152,3 +152,17 @@ def test_a_translation_leaves_the_file_alone():
 def test_paths_that_are_not_there_stay_as_they_are(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert translate(ajet={"model": {"path": "Qwen/Qwen2.5-7B"}})["astuner"] == {"model": {"path": "Qwen/Qwen2.5-7B"}}
+
+
+def test_a_reader_of_an_example_is_its_code_and_its_tasks_are_played_in_its_service():
+    service = {"env_type": "finworld", "env_url": "http://127.0.0.1:8080"}
+    found = translate(ajet={"task_reader": {"type": "deep_finance", "deep_finance": {"x": 1}, "env_service": service}})["astuner"]
+    assert found["task_reader"]["type"] == "tutorial.example_deep_finance.deep_finance_reader->DeepFinanceReader"
+    assert found["task_reader"]["deep_finance"] == {"x": 1}
+    assert found["environment"] == {"environment_type": "env_service"}
+
+
+def test_an_environment_of_the_files_own_stays():
+    reader = {"type": "deep_finance", "env_service": {"env_url": "http://127.0.0.1:8080"}}
+    found = translate(ajet={"task_reader": reader, "environment": {"environment_type": "no_env"}})["astuner"]
+    assert found["environment"] == {"environment_type": "no_env"}

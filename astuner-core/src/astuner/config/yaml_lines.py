@@ -119,7 +119,9 @@ class _Walk:
                     merged = {**self.collect_pairs(source, path), **merged}
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(problem="a key must be a plain word", problem_mark=key_node.start_mark)
+                is_placeholder = isinstance(key_node, yaml.MappingNode) and key_node.flow_style
+                hint = "; if `{{NAME}}` is a placeholder of a template, fill it in first" if is_placeholder else ""
+                raise yaml.MarkedYAMLError(problem=f"a key must be a plain word{hint}", problem_mark=key_node.start_mark)
             key, line = key_node.value, key_node.start_mark.line + 1
             if key in own:
                 first = self.lines[format_path((*path, key))]

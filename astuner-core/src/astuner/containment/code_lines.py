@@ -10,6 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from astuner.containment.current_frames import read_current_frames
+
 _PACKAGES = str(Path(__file__).parents[1])
 """Directory of this package; its plugins' directories begin with the same name."""
 _LIBRARIES = tuple({str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib")})
@@ -43,7 +45,7 @@ def find_line_of_error(error: BaseException, own_file: str | None = None) -> str
 
 def find_line_of_thread(thread: int) -> str | None:
     """Return the line of users' code at which a thread is, inside its event loop if one runs there; None if it runs none."""
-    frame = sys._current_frames().get(thread)
+    frame = read_current_frames().get(thread)
     stack = [] if frame is None else list(traceback.extract_stack(frame))
     loops = [place for place, entry in enumerate(stack) if entry.name == "run_forever" and is_installed(entry.filename)]
     return _find_user_line(stack[loops[-1] :] if loops else stack)

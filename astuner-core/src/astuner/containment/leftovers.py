@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ import psutil
 
 from astuner.config.secrets import redact_command
 from astuner.containment.code_lines import find_line_of_thread
+from astuner.containment.current_frames import read_current_frames
 from astuner.processes.process_environment import export_variables
 from astuner.processes.process_members import MARK, end_members, is_living, read_mark
 
@@ -107,7 +107,7 @@ def describe_threads(known: set[threading.Thread]) -> Sequence[str]:
 
 def find_busy_threads() -> list[threading.Thread]:
     """Return the threads for which Python would wait at its end and which do something: idle ones of pools end by themselves."""
-    frames = sys._current_frames()
+    frames = read_current_frames()
     found = []
     for thread in threading.enumerate():
         if thread is threading.main_thread() or thread is threading.current_thread() or thread.daemon:

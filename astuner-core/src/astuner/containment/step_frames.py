@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import linecache
-import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.containment.code_lines import format_file, is_installed, is_own
+from astuner.containment.current_frames import read_current_frames
 
 _IMPORT = "<frozen importlib"
 """The file names of an import's frames."""
@@ -49,7 +49,7 @@ def read_step_frames(thread: int, work: Any) -> tuple[UserFrame, ...]:
     happens once.
     """
     outermost = getattr(work, "cr_frame", None)
-    frame: FrameType | None = sys._current_frames().get(thread)
+    frame: FrameType | None = read_current_frames().get(thread)
     found: list[UserFrame] = []
     inner: FrameType | None = None
     while frame is not None:

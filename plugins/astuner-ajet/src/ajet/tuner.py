@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from astuner_ajet.openai_client import fill_in_model
 
@@ -27,15 +27,18 @@ class ContextTracker:
     reward of `rollout.failure_rewards.context_full`."""
 
 
-@frozen
+@define(eq=False)
 class AjetTuner:
-    """The tuner of one episode, around that of astuner."""
+    """The tuner of one episode, around that of astuner. It is a chat model of AgentScope too, as in older releases."""
 
     tuner: Tuner
     config: Settings
     """The configuration, read-only: `config.ajet.rollout.num_repeat`, and the workflow's own sections, `config.frozen_lake`."""
     trainable_targets: Sequence[str] | None = None
     context_tracker: ContextTracker = ContextTracker()
+    stream: bool = False
+    """Whether it answers with a stream, which it never does; agents of AgentScope read and set it."""
+    _own_model: Any = field(default=None, init=False)
 
     def as_agentscope_model(
         self, agent_name: str = DEFAULT_AGENT, target_tag: str = DEFAULT_TARGET, debug_model: Any = None
@@ -72,9 +75,24 @@ class AjetTuner:
     def terminate_episode(self) -> None:
         """Do nothing: an episode ends when its workflow returns."""
 
-    def __call__(self, **_: Any) -> Any:
-        """Refuse to be a model itself."""
-        raise RuntimeError("a tuner is not a model: use tuner.as_agentscope_model() or tuner.as_raw_openai_sdk_client()")
+    @property
+    def model_name(self) -> str:
+        """Return the name of the model under training."""
+        return str(self.as_oai_baseurl_apikey().model)
+
+    async def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Ask the model under training: agents written for older releases have the tuner itself as their model."""
+        if self._own_model is None:
+            self._own_model = self.as_agentscope_model()
+        return await self._own_model(*arguments, **named)
+
+    def register_model(self, target_name: str, default_model: Any = None) -> Any:
+        """Return the chat model of a target; `default_model` if that is given and the target is not trained."""
+        return self.as_agentscope_model(target_name, target_name, default_model)
 
     def _trains(self, target_tag: str) -> bool:
         return not self.trainable_targets or target_tag in self.trainable_targets
+
+
+ModelTuner = AjetTuner
+"""Its older name."""

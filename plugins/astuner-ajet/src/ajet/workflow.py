@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,12 +22,15 @@ class Workflow(BaseModel):
     trainable_targets: list[str] | None = Field(default=None, description="Target tags that are trained; None trains all.")
 
     async def execute(self, workflow_task: WorkflowTask, tuner: AjetTuner) -> WorkflowOutput:
-        """Play one episode."""
-        raise NotImplementedError
+        """Play one episode; older code has the method `agentscope_execute(workflow_task, model_tuner)` instead."""
+        older: Callable[[WorkflowTask, AjetTuner], Awaitable[WorkflowOutput]] = self.agentscope_execute
+        return await older(workflow_task, tuner)
 
     @classmethod
     def as_workflow(cls) -> type[Any]:
-        """Return the class that plays this one in a run of astuner."""
+        """Return the class that plays this one in a run of astuner; raises TypeError if no method plays an episode."""
         from astuner_ajet.playing import make_player
 
+        if cls.execute is Workflow.execute and not callable(getattr(cls, "agentscope_execute", None)):
+            raise TypeError(f"{cls.__name__} has no method `async def execute(self, workflow_task, tuner)`")
         return make_player(cls)

@@ -42,8 +42,10 @@ class Player(astuner.Workflow):
         environment = workflow_task.gym_env
         if environment is not None:
             messages = list(await environment.reset())
-            query = str(messages[-1].get("content") or "") if messages else workflow_task.task.main_query
-            workflow_task = evolve(workflow_task, task=evolve(workflow_task.task, init_messages=messages, main_query=query))
+            # A reader that wrote the first messages itself has the last word.
+            if messages and not workflow_task.task.init_messages:
+                query = str(messages[-1].get("content") or "")
+                workflow_task = evolve(workflow_task, task=evolve(workflow_task.task, init_messages=messages, main_query=query))
         agent = self.agent()
         task = to_ajet_task(
             workflow_task,

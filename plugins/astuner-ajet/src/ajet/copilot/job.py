@@ -92,3 +92,7 @@ class AgentJetJob:
         # Modules and files that it names start where the YAML is.
         with tempfile.NamedTemporaryFile(suffix=".yaml", prefix="agentjet_job_", dir=Path.cwd()) as file:
             return astuner.run(self.dump_job_as_yaml(file.name))
+
+
+AstunerJob = AgentJetJob
+"""Its older name."""

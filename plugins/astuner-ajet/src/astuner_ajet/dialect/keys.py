@@ -52,6 +52,11 @@ DROPPED_VERL: Mapping[str, str] = {
 }
 """Native keys of verl that one of our keys decides."""
 
+READERS: Mapping[str, str] = {
+    "deep_finance": "tutorial.example_deep_finance.deep_finance_reader->DeepFinanceReader",
+}
+"""Readers of AgentJet's own examples, which it knows by a short name → their code, which is in the project."""
+
 EMBEDDING = ("db_path", "model", "api_key", "base_url")
 """Parameters of the filter `deduplication` of traces that address an embedding API."""
 

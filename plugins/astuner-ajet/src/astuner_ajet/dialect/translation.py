@@ -23,6 +23,7 @@ from astuner_ajet.dialect.keys import (
     OUTPUT_PATHS,
     PATHS,
     PROGRAMS,
+    READERS,
     RENAMED,
     ROOTS,
     VERL,
@@ -30,6 +31,7 @@ from astuner_ajet.dialect.keys import (
 
 ROOT = "astuner"
 WORKFLOW = f"{ROOT}.workflow"
+SERVICE_KEYS = ("task_reader.env_service", "environment.environment_type")
 
 
 @define
@@ -100,10 +102,15 @@ class Translator:
         self._change(tree, "rollout.name", _choose_engine)
         self._change(tree, "trainer_common.logger", _log_without_swanlab)
         self._change(tree, "task_judge.judge_protocol", _keep_own_formula)
+        self._change(tree, "task_reader.type", _find_reader)
         self._change(tree, "task_judge.rubrics_auto_grader.grader_name", _name_file)
         reader = tree.get("task_reader")
         if not isinstance(reader, dict) or self.file is not None:
             return
+        if reader.get("type") in READERS.values() and "env_service" in reader and "environment" not in tree:
+            tree["environment"] = {"environment_type": "env_service"}
+            reason = "its tasks are played in that environment too"
+            self._answer("task_reader.env_service", "translated", *(f"{ROOT}.{key}" for key in SERVICE_KEYS), reason=reason)
         for name in ("tracing", "feedback_tracing"):
             self._compare_spelling(reader, name)
         for section in _find_sections(reader, "huggingface_dat_repo"):
@@ -210,6 +217,11 @@ def _keep_own_formula(value: Any) -> tuple[Any, str] | None:
     """Spell AgentJet's own judge so that it is not read as an older name of astuner's judge, whose reward differs."""
     found = re.fullmatch(r"(?:ajet|astune)\.task_judge\.env_service_as_judge->EnvServiceJudge", str(value))
     return ("ajet.task_judge.env_service_as_judge:EnvServiceJudge", "AgentJet's own formula") if found else None
+
+
+def _find_reader(value: Any) -> tuple[Any, str] | None:
+    place = READERS.get(value) if isinstance(value, str) else None
+    return (place, "a reader of the project's own") if place else None
 
 
 def _name_file(value: Any) -> tuple[Any, str] | None:
