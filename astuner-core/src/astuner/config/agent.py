@@ -43,7 +43,8 @@ class Agent:
     """
 
     preset: str | None = None
-    """The settings of a known program, `claude_code`, `codex`, `qwen_code` or `opencode`; the other keys win over them."""
+    """The settings of a known program, `claude_code`, `codex`, `qwen_code`, `opencode`, `gemini_cli` or `pi`; the other keys win
+    over them."""
     command: str | tuple[str, ...] = ()
     """The program: a list of words, or a text for the shell (`/bin/sh`), in which each value is quoted where it is put in."""
     prompt: Literal["argument", "stdin", "file"] | None = None
