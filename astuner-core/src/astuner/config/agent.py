@@ -62,6 +62,9 @@ class Agent:
     collect: tuple[str, ...] = ()
     """Patterns of files of the working directory (`*.py`, `out/**/*.txt`) whose texts the judge finds in the output's metadata
     under `files`, by path."""
+    trainable_targets: tuple[str, ...] | None = None
+    """The targets whose calls are trained; by default all. A program names another target than `agent`, which is its own, by
+    the model `{model}@TAG` (docs/recording.md): with `[agent]` the calls that it makes with such a model are not trained."""
     max_collect_bytes: int = field(default=1024 * 1024, validator=ge(0))
     """Most bytes of these files in all; what does not fit is left out, in the order of the paths."""
     timeout_s: float | None = field(default=600.0, validator=_check_positive)
