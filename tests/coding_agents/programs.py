@@ -30,6 +30,7 @@ PROGRAMS = {
     "codex": Program("@openai/codex", "0.171.0", "codex"),
     "gemini_cli": Program("@google/gemini-cli", "0.61.0", "gemini"),
     "opencode": Program("opencode-ai", "1.18.33", "opencode", "postinstall.mjs"),
+    "pi": Program("@earendil-works/pi-coding-agent", "1.6.0", "pi"),
     "qwen_code": Program("@qwen-code/qwen-code", "0.24.4", "qwen"),
 }
 """By a short name, which is the name of the folder."""

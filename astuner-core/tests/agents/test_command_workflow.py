@@ -177,6 +177,14 @@ def test_a_preset_names_the_command_that_installs_it(play: Play, monkeypatch: py
         play("4", {"command": [], "preset": "claude_code"})
 
 
+@pytest.mark.parametrize(("targets", "untrained"), [(None, None), (["agent"], "frozen_agent"), (["agent", "side"], None)])
+def test_the_calls_of_other_targets_can_be_left_out(play: Play, targets: list[str] | None, untrained: str | None) -> None:
+    played = play("4", {"env": {"OPENAI_MODEL": "{model}@side"}, "trainable_targets": targets})
+    [call] = played.episodes[0].calls
+    assert (call.target_tag, call.untrained) == ("side", untrained)
+    assert bool(played.episodes[0].samples) == (untrained is None)
+
+
 def test_a_sandbox_that_cannot_start_is_the_reason(play: Play, sandbox: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     reason, detail = failure(play("4", {}, {"type": sandbox, sandbox: {"directory": str(tmp_path / "file")}}))

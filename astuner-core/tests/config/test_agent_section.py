@@ -35,8 +35,8 @@ def test_a_command_or_a_preset_is_needed(tmp_path: Path, workflow: str) -> None:
 def test_a_preset_that_does_not_exist_is_named_with_its_line(tmp_path: Path) -> None:
     [found] = problems(tmp_path, {"preset": "qwen-code"})
     assert found == (
-        "run.yaml:7: astuner.agent.preset: there is no preset 'qwen-code'; there are: claude_code, codex, qwen_code, opencode. "
-        "Did you mean 'qwen_code'?"
+        "run.yaml:7: astuner.agent.preset: there is no preset 'qwen-code'; there are: claude_code, codex, qwen_code, opencode, "
+        "gemini_cli, pi. Did you mean 'qwen_code'?"
     )
 
 

@@ -43,7 +43,8 @@ class Agent:
     """
 
     preset: str | None = None
-    """The settings of a known program, `claude_code`, `codex`, `qwen_code` or `opencode`; the other keys win over them."""
+    """The settings of a known program, `claude_code`, `codex`, `qwen_code`, `opencode`, `gemini_cli` or `pi`; the other keys win
+    over them."""
     command: str | tuple[str, ...] = ()
     """The program: a list of words, or a text for the shell (`/bin/sh`), in which each value is quoted where it is put in."""
     prompt: Literal["argument", "stdin", "file"] | None = None
@@ -61,6 +62,9 @@ class Agent:
     collect: tuple[str, ...] = ()
     """Patterns of files of the working directory (`*.py`, `out/**/*.txt`) whose texts the judge finds in the output's metadata
     under `files`, by path."""
+    trainable_targets: tuple[str, ...] | None = None
+    """The targets whose calls are trained; by default all. A program names another target than `agent`, which is its own, by
+    the model `{model}@TAG` (docs/recording.md): with `[agent]` the calls that it makes with such a model are not trained."""
     max_collect_bytes: int = field(default=1024 * 1024, validator=ge(0))
     """Most bytes of these files in all; what does not fit is left out, in the order of the paths."""
     timeout_s: float | None = field(default=600.0, validator=_check_positive)

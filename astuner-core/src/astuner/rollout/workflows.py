@@ -77,7 +77,7 @@ def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
         own = find_offer(workflow, MadeFromRun)
         return LoadedWorkflow(
             make=made if own is None else partial(own.from_run, None, run_info),
-            trainable_targets=read_targets(workflow),
+            trainable_targets=_settle_targets(workflow, run_info),
             blocks=is_plain_function(play),
             place=format_place(play),
             adapted=adapting is not None,
@@ -92,6 +92,14 @@ def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
         f"is {describe_object(found)}; it must be a class with "
         "`async def execute(self, workflow_task, tuner)` or an `async def workflow(task, model, ...)`; a plain `def` will do"
     )
+
+
+def _settle_targets(workflow: type, run_info: RunInfo | None) -> tuple[str, ...] | None:
+    """Return the targets that the section `agent` names, for a workflow that runs a program; otherwise those of the class."""
+    given = read_targets(workflow)
+    if run_info is None or find_offer(workflow, RunsInSandboxes) is None or run_info.config.agent.trainable_targets is None:
+        return given
+    return run_info.config.agent.trainable_targets
 
 
 class FunctionWorkflow(Workflow):
