@@ -12,6 +12,7 @@ from astuner.protocols import Control, RunInfo, SettledValue, TaskSource, TinyMo
 from astuner.schema import Event
 from astuner.training.keys import LOOP_HONOURS
 from astuner_local.alignment import ALIGNMENT
+from astuner_local.device import read_device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -24,6 +25,7 @@ class LocalBackbone:
     """Trains on the CPU, or on the one GPU that torch finds."""
 
     name: ClassVar[str] = "local"
+    default_engine: ClassVar[str] = "local"
     honours: ClassVar[tuple[str, ...]] = (
         *LOOP_HONOURS,
         "rollout.max_num_seqs",
@@ -52,7 +54,7 @@ class LocalBackbone:
             because = "the engine works in the trainer's process, on every episode at once"
             found.append(SettledValue(key="rollout.max_num_seqs", value=rollout.max_env_worker, because=because))
         if run_info.native["trainer"]["deterministic"] is None:
-            gpu = gpu_count() > 0
+            gpu = read_device(run_info) != "cpu" and gpu_count() > 0
             because = "they are slow on a GPU" if gpu else "on a CPU they cost nothing"
             found.append(SettledValue(key="local.trainer.deterministic", value=not gpu, because=because))
         return found

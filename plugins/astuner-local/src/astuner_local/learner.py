@@ -19,6 +19,7 @@ from astuner.protocols import Control, Estimator, RunInfo
 from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Sample
 from astuner.training.token_values import TokenValues
+from astuner_local.device import choose_device
 from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
 from astuner_local.engine.torch_settings import TorchSettings
 from astuner_local.trainer.model_io import compute_dtype, load_adapter_weights, load_model, save_hf
@@ -122,7 +123,7 @@ def open_learner(
         dtype=compute_dtype(config.model.path, settings["dtype"]),
     )
     engine = engine_options(recipe)
-    device = engine.device if engine.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    device = choose_device(engine.device)
     if engine.threads is not None:
         torch.set_num_threads(engine.threads)
     deterministic = device == "cpu" if options.deterministic is None else options.deterministic

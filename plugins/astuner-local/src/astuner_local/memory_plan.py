@@ -10,6 +10,7 @@ from attrs import frozen
 from astuner.memory.model_shape import ModelShape
 from astuner.memory.parts import MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion, Phase
 from astuner.protocols import RunInfo
+from astuner_local.device import read_device
 from astuner_local.forward.family_names import FAMILIES
 from astuner_local.trainer.pass_memory import FLOAT32, PassOptions, TrainingMemory, measure_states, measure_training
 from astuner_local.trainer.pass_size import CPU_CACHE_BYTES, count_affordable_tokens
@@ -48,7 +49,7 @@ def _list_parts(run_info: RunInfo, question: MemoryQuestion) -> Iterator[MemoryP
     shape, hardware, rollout = question.shape, question.hardware, run_info.config.rollout
     own = rollout.name in ("auto", "local")
     engine = rollout.get_options("local") if own else {}
-    on_gpu = hardware.gpus > 0 and engine.get("device", "auto") != "cpu"
+    on_gpu = hardware.gpus > 0 and read_device(run_info) != "cpu"
     gpus = (0,) if on_gpu else (MAIN_MEMORY,)
     gpu_bytes = hardware.gpu_bytes if on_gpu else None
     options = read_pass_options(run_info.native, question)

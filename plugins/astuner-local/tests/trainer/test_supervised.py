@@ -13,6 +13,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from astuner.config.rollout import Rollout
 from astuner.protocols import Fit, TinyModelJob, WarmStartJob, WarmStartResult
 from astuner.schema import Sample
 from astuner_local.alignment import ALIGNMENT
@@ -45,7 +46,7 @@ def make_sample(start: Path, prompt: str, answer: str, name: str = "d") -> Sampl
 
 @pytest.fixture
 def train(start: Path, tmp_path: Path) -> Callable[..., tuple[WarmStartResult, Path, list[str]]]:
-    def run(out: str = "out", **changes: Any) -> tuple[WarmStartResult, Path, list[str]]:
+    def run(out: str = "out", *, rollout: Rollout | None = None, **changes: Any) -> tuple[WarmStartResult, Path, list[str]]:
         rows = [make_sample(start, "the sky is", " blue", "a"), make_sample(start, "the grass is", " green", "b")]
         directory = tmp_path / out
         directory.mkdir()
@@ -59,7 +60,8 @@ def train(start: Path, tmp_path: Path) -> Callable[..., tuple[WarmStartResult, P
             "seed": 0,
         }
         job = WarmStartJob(**{**known, "out": directory, **changes})
-        info: Any = SimpleNamespace(native=ALIGNMENT.defaults(), config=SimpleNamespace(model=SimpleNamespace(rendering={})))
+        config = SimpleNamespace(model=SimpleNamespace(rendering={}), rollout=rollout or Rollout())
+        info: Any = SimpleNamespace(native=ALIGNMENT.defaults(), config=config)
         lines: list[str] = []
         return warm_start(info, job, lines.append), directory, lines
 
@@ -121,6 +123,12 @@ def test_the_same_job_gives_the_same_weights_and_another_seed_others(train: Any)
         weights.append((out / "model.safetensors").read_bytes())
     assert weights[0] == weights[1]
     assert weights[0] != weights[2]
+
+
+def test_a_run_on_the_cpu_warms_up_there_next_to_a_gpu(train: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    result, _, _ = train(rollout=Rollout(sections={"local": {"device": "cpu"}}), epochs=1)
+    assert result.steps == 2
 
 
 def test_held_out_rows_are_measured_and_not_trained(train: Any, start: Path) -> None:

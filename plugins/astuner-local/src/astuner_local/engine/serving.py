@@ -7,13 +7,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import nn
 
 from astuner.errors import AstunerError
 from astuner.schema import Chunk, Request
+from astuner_local.device import Device, choose_device
 from astuner_local.engine.batch import BatchEngine, EngineStats
 from astuner_local.engine.reproducible import is_reproducible
 from astuner_local.engine.slots import Generation
@@ -31,7 +32,7 @@ _FLUSH_S = 0.1
 """How often tokens are handed over: waking a reader for each would cost more than computing it."""
 
 
-def load(path: str, dtype: str, *, device: Literal["auto", "cpu", "cuda"] = "auto", threads: int | None = None) -> nn.Module:
+def load(path: str, dtype: str, *, device: Device = "auto", threads: int | None = None) -> nn.Module:
     """Load a causal language model for inference; `dtype` `auto` is the one of the checkpoint."""
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -41,7 +42,7 @@ def load(path: str, dtype: str, *, device: Literal["auto", "cpu", "cuda"] = "aut
 
     if threads is not None:
         torch.set_num_threads(threads)
-    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    where = choose_device(device)
     if (Path(path) / ADAPTER_FILE).is_file():
         adapted: nn.Module = load_model(path, dtype, device=where)
         return adapted.eval()

@@ -15,6 +15,7 @@ from astuner.rendering import load_renderer
 from astuner.runs.atomic import AGAIN, explain_os_errors
 from astuner.schema import Sample
 from astuner.training.supervised import SCHEDULE, count_steps, count_warmup_steps, train_on_demonstrations
+from astuner_local.device import choose_device, read_device
 from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.rows import TrainRow
@@ -27,7 +28,7 @@ SMALL = 5_000_000
 def warm_start(run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) -> WarmStartResult:
     """Train the model of a job and write it; the precision of all its weights stays that of the model."""
     disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers ships it without types
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = choose_device(read_device(run))
     torch.use_deterministic_algorithms(device == "cpu", warn_only=True)
     torch.manual_seed(job.seed)  # new adapters are drawn at random
     settings = {**run.native["model"], "weight_dtype": run.native["trainer"]["weight_dtype"]}
