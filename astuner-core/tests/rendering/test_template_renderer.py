@@ -70,13 +70,15 @@ def test_one_without_text_is_left_out(make_renderer: Any) -> None:
 
 def test_a_description_of_tools_that_the_template_drops_is_refused() -> None:
     tool = {"type": "function", "function": {"name": "add", "description": "d", "parameters": {}}}
-    only_last = "{% for message in messages %}{% if loop.last %}{{ message.content }}{% endif %}{% endfor %}"
-    tokenizer = tokenizer_with("plain")
-    tokenizer.chat_template = only_last
-    renderer = TemplateRenderer(tokenizer, late_system_messages="template")
-    messages = normalise([{"role": "system", "content": ""}, {"role": "user", "content": "hello"}])
+    tokenizer = tokenizer_with("deaf")
+    last_system = (
+        "{% for message in messages if message.role == 'system' %}{% if loop.last %}{{ message.content }}{% endif %}{% endfor %}"
+    )
+    tokenizer.chat_template = last_system + tokenizer.chat_template
+    messages = normalise([*[{"role": "system", "content": ""}] * 2, {"role": "user", "content": "hello"}])
     with pytest.raises(ApiError, match="drops the system message that describes the tools"):
-        renderer.render(messages, [tool], generate=True, kwargs={})
+        TemplateRenderer(tokenizer, late_system_messages="template").render(messages, [tool], generate=True, kwargs={})
+    assert "add" in TemplateRenderer(tokenizer).render(messages, [tool], generate=True, kwargs={})
 
 
 def test_users_in_a_row_become_one_where_roles_alternate(make_renderer: Any) -> None:
