@@ -105,9 +105,9 @@ def _find_generator(context: dict[str, Any]) -> AsyncGeneratorType[Any, Any] | N
 
 
 def _describe_left_open(generator: AsyncGeneratorType[Any, Any], error: BaseException) -> str:
-    code = generator.ag_code
+    place = f"{format_file(generator.ag_code.co_filename)}:{generator.ag_code.co_firstlineno}"
     return (
-        f"warning: the context {generator.__qualname__} ({format_file(code.co_filename)}:{code.co_firstlineno}) was left open, and "
+        f"warning: the context {generator.__qualname__} ({place}) was left open, and "
         f"could not be closed in another task: {describe_raised(error)}. Use `async with`, in the task that enters it."
     )
 
