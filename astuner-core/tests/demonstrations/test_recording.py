@@ -113,5 +113,7 @@ def test_a_conversation_that_is_too_long_is_refused_with_both_lengths(renderer: 
 
 
 def test_messages_that_the_template_refuses_are_refused(make_renderer: Callable[[str], TemplateRenderer]) -> None:
-    [problem] = record(make_renderer("alternating"), say("user", "hi"), say("user", "there"), say("assistant", "hello")).problems
+    [problem] = record(
+        make_renderer("alternating"), say("assistant", "hi"), say("user", "there"), say("assistant", "hello")
+    ).problems
     assert "demos.jsonl:7: The model's chat template refuses these messages: roles must alternate" in str(problem)

@@ -194,7 +194,8 @@ async def test_a_late_system_message_reaches_the_model(serving: Any, renderer: A
 @pytest.mark.asyncio
 async def test_a_late_system_message_that_the_template_drops_is_refused(serving: Any, make_renderer: Any) -> None:
     async with serving("yes") as stage:
-        gateway = Gateway(stage.engine, make_renderer("deaf"))
+        renderer = TemplateRenderer(make_renderer("deaf").tokenizer, late_system_messages="template")
+        gateway = Gateway(stage.engine, renderer)
         await gateway.start()
         client = gateway.open_episode(stage.recorder.spec).tuner.as_raw_openai_sdk_client()
         with pytest.raises(openai.BadRequestError, match="the model would never see it") as caught:

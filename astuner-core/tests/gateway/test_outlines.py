@@ -83,6 +83,18 @@ def count_exactly(renderer: TemplateRenderer, request: ChatRequest) -> int | Non
     ascii_only=True,
     most_items=9,
 )
+@example(
+    messages=[{"role": "system", "content": ""}, {"role": "system", "content": ""}],
+    tools=[{"type": "function", "function": {"name": "f", "description": "word " * 400}}],
+    ascii_only=True,
+    most_items=9,
+)
+@example(
+    messages=[ASK, {"role": "assistant", "content": "x"}, {"role": "system", "content": ""}],
+    tools=[{"type": "function", "function": {"name": "f", "description": "word " * 400}}],
+    ascii_only=True,
+    most_items=9,
+)
 def test_no_outline_counts_more_tokens_than_the_prompt_has(
     name: str, messages: list[Any], tools: list[Any], ascii_only: bool, most_items: int
 ) -> None:

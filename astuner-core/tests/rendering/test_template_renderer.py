@@ -51,15 +51,43 @@ def test_a_system_message_that_the_template_drops_goes_before_the_first_question
     assert render(make_renderer("deaf"), messages).startswith("<|im_start|>user\nbe brief\n\nhello<|im_end|>")
 
 
-def test_a_message_that_the_template_drops_is_refused(make_renderer: Any) -> None:
+def test_a_message_that_the_template_drops_is_refused() -> None:
     messages = normalise([{"role": "user", "content": "hello"}, {"role": "system", "content": "be brief"}])
     with pytest.raises(ApiError, match=r"drops messages\[1\] \(role system\)") as caught:
-        render(make_renderer("deaf"), messages)
+        render(TemplateRenderer(tokenizer_with("deaf"), late_system_messages="template"), messages)
     assert caught.value.status == 400
 
 
-def test_what_the_template_refuses_is_told_in_its_words(make_renderer: Any) -> None:
+def test_a_later_system_message_that_the_template_drops_becomes_a_users(make_renderer: Any) -> None:
+    messages = normalise([{"role": "user", "content": "hello"}, {"role": "system", "content": "be brief"}])
+    assert "<|im_start|>user\nhello<|im_end|>\n<|im_start|>user\nbe brief<|im_end|>" in render(make_renderer("deaf"), messages)
+
+
+def test_one_without_text_is_left_out(make_renderer: Any) -> None:
+    messages = normalise([{"role": "user", "content": "hello"}, {"role": "system", "content": " "}])
+    assert render(make_renderer("deaf"), messages).count("<|im_start|>user") == 1
+
+
+def test_a_description_of_tools_that_the_template_drops_is_refused() -> None:
+    tool = {"type": "function", "function": {"name": "add", "description": "d", "parameters": {}}}
+    tokenizer = tokenizer_with("deaf")
+    last_system = (
+        "{% for message in messages if message.role == 'system' %}{% if loop.last %}{{ message.content }}{% endif %}{% endfor %}"
+    )
+    tokenizer.chat_template = last_system + tokenizer.chat_template
+    messages = normalise([*[{"role": "system", "content": ""}] * 2, {"role": "user", "content": "hello"}])
+    with pytest.raises(ApiError, match="drops the system message that describes the tools"):
+        TemplateRenderer(tokenizer, late_system_messages="template").render(messages, [tool], generate=True, kwargs={})
+    assert "add" in TemplateRenderer(tokenizer).render(messages, [tool], generate=True, kwargs={})
+
+
+def test_users_in_a_row_become_one_where_roles_alternate(make_renderer: Any) -> None:
     messages = normalise([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
+    assert render(make_renderer("alternating"), messages).startswith("[INST] a\n\nb [/INST]")
+
+
+def test_what_the_template_refuses_is_told_in_its_words(make_renderer: Any) -> None:
+    messages = normalise([{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}])
     with pytest.raises(ApiError, match="roles must alternate") as caught:
         render(make_renderer("alternating"), messages)
     assert caught.value.status == 400

@@ -55,11 +55,16 @@ class Model:
     tools_in_prompt: Literal["auto", "template", "system"] = "auto"
     """Who describes the offered tools to the model: `template` its chat template, `system` a text in the system message;
     `auto` uses the text if the template does not show tools."""
+    late_system_messages: Literal["auto", "template", "user"] = "auto"
+    """What becomes of a system or developer message in the middle of a conversation: `template` leaves it to the chat
+    template, which may refuse it or move it to the front; `user` makes it a user message in its place; `auto` does so if
+    the template would not show it there. `auto` and `user` join several at the beginning if the template takes only one."""
 
     @property
     def rendering(self) -> dict[str, str]:
         """The options of `astuner.rendering.load_renderer`."""
-        return {name: getattr(self, name) for name in ("tool_call_format", "reasoning", "tools_in_prompt")}
+        names = ("tool_call_format", "reasoning", "tools_in_prompt", "late_system_messages")
+        return {name: getattr(self, name) for name in names}
 
 
 @frozen(kw_only=True)

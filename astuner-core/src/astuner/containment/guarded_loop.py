@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from types import AsyncGeneratorType
 from typing import Any, TypeVar
 
-from astuner.containment.endings import UserInterrupt
+from astuner.containment.code_lines import format_file
+from astuner.containment.endings import UserInterrupt, describe_raised
 from astuner.containment.user_code import Leash, UserCode, find_running_code
 
 T = TypeVar("T")
+
+_log = logging.getLogger("asyncio")
 
 GRACE_S = 5.0
 """For users' code to end once it is cancelled."""
@@ -70,9 +75,18 @@ class GuardedLoop(asyncio.SelectorEventLoop):
             raise
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Log what no code handled; not what the user has interrupted, which fails in the middle of anything."""
-        if not self.hurries:
+        """Log what no code handled; not what the user has interrupted, which fails in the middle of anything.
+
+        Contexts that were left open are closed by the loop or by the garbage collector, in a task of theirs: that fails in
+        libraries that hold a scope of the task that entered it, and its traceback would name no line of the user's.
+        """
+        if self.hurries:
+            return
+        generator, error = _find_generator(context), context.get("exception")
+        if generator is None or error is None:
             super().call_exception_handler(context)
+        else:
+            _log.warning(_describe_left_open(generator, error))
 
     def stop(self) -> None:
         """Stop; has no effect if users' code asks for it."""
@@ -82,6 +96,20 @@ class GuardedLoop(asyncio.SelectorEventLoop):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """Take no more work, and leave to itself what users' code still does in a thread."""
         self._helpers.shutdown(wait=False, cancel_futures=True)
+
+
+def _find_generator(context: dict[str, Any]) -> AsyncGeneratorType[Any, Any] | None:
+    """Return the asynchronous generator whose closing has failed; None if something else has."""
+    generator = context.get("asyncgen")
+    return generator if isinstance(generator, AsyncGeneratorType) else None
+
+
+def _describe_left_open(generator: AsyncGeneratorType[Any, Any], error: BaseException) -> str:
+    place = f"{format_file(generator.ag_code.co_filename)}:{generator.ag_code.co_firstlineno}"
+    return (
+        f"warning: the context {generator.__qualname__} ({place}) was left open, and "
+        f"could not be closed in another task: {describe_raised(error)}. Use `async with`, in the task that enters it."
+    )
 
 
 def choose_grace_s() -> float:

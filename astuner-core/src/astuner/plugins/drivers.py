@@ -14,7 +14,7 @@ from astuner.install_hints import explain_missing_module
 from astuner.plugins.compat import require_compatible
 from astuner.plugins.extension import explain_errors
 from astuner.plugins.kinds import GROUPS
-from astuner.plugins.paths import make_entry_point
+from astuner.plugins.paths import explain_missing_neighbour, make_entry_point
 from astuner.plugins.raised_errors import describe_raised
 from astuner.plugins.slow_imports import name_slow_import
 from astuner.protocols import Candidate, MakeEnvironment, RunInfo
@@ -58,7 +58,7 @@ def load(candidate: Candidate) -> Any:
         raise
     except BaseException as error:
         lacks = f". It lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
-        hint = lacks or explain_missing_module(error)
+        hint = lacks or explain_missing_module(error) or explain_missing_neighbour(error, candidate)
         raise PluginError(f"{candidate.blame}: {describe_raised(error, candidate.config_dir)}{hint}") from error
 
 

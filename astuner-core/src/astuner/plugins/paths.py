@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import shlex
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -27,6 +28,18 @@ def make_entry_point(candidate: Candidate) -> EntryPoint:
             sys.path.append(str(root))
     module = import_file(Path(place), directory) if place.endswith(".py") else place
     return EntryPoint(candidate.name, f"{module}:{attribute}", "astuner.paths")
+
+
+def explain_missing_neighbour(error: BaseException, candidate: Candidate) -> str:
+    """Return what to do if a file that was named by its place cannot import a module next to it; empty for other errors."""
+    place = candidate.target.rpartition(":")[0]
+    if candidate.source != "path" or not place.endswith(".py") or not isinstance(error, ModuleNotFoundError):
+        return ""
+    folder = Path(place).parent
+    module = folder / (error.name or "").partition(".")[0]
+    if not module.is_dir() and not module.with_suffix(".py").is_file():
+        return ""
+    return f". It is in {folder}, but modules are found next to the configuration: export PYTHONPATH={shlex.quote(str(folder))}"
 
 
 def import_file(file: Path, directory: Path) -> str:

@@ -35,6 +35,8 @@ def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
         except ValueError as error:
             similar = find_similar_path(place, config_dir) if "there is no file" in str(error) else None
             return MissingName(message=str(error), suggestion=similar and f"{similar}{arrow}{attribute}")
+        if not attribute:
+            return MissingName(message=f"which class of the file? Write `{place}{arrow}ClassName`")
     elif not all(part.isidentifier() for part in place.split(".")):
         return None
     else:

@@ -59,7 +59,8 @@ def find_file(place: str, config_dir: Path) -> Path:
         raise ValueError(f"there is no file {file}") from None
     except (OSError, RuntimeError) as error:
         # A loop of symbolic links is a RuntimeError in older versions of Python.
-        raise ValueError(f"{config_dir / place} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        reason = str(getattr(error, "strerror", None) or error).rstrip(".")
+        raise ValueError(f"{config_dir / place} cannot be read: {reason}") from error
     except ValueError as error:
         raise ValueError(f"{place!r} is not the name of a file: {error}") from error
     if stat.S_ISDIR(mode):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from astuner.rendering.system_messages import count_first_systems
+
 if TYPE_CHECKING:
     from astuner.rendering.template_shape import TemplateShape
     from astuner.schema import Message
@@ -33,7 +35,23 @@ def describe_losses(shape: TemplateShape, *, tools_in_system: bool, unknown_call
     return tuple(found)
 
 
-def find_hidden_names(shape: TemplateShape, messages: Sequence[Message]) -> str | None:
+def find_changes(shape: TemplateShape, messages: Sequence[Message]) -> list[str]:
+    """Return a notice for each kind of message in a request that the model is shown otherwise than it was sent."""
+    found = (_find_hidden_names(shape, messages), _find_late_system(shape, messages))
+    return [text for text in found if text is not None]
+
+
+def _find_late_system(shape: TemplateShape, messages: Sequence[Message]) -> str | None:
+    """Return a notice if a later system message becomes a user message."""
+    if shape.late_systems or all(message["role"] != "system" for message in messages[count_first_systems(messages) :]):
+        return None
+    return (
+        "The model's chat template does not show a system or developer message in the middle of a conversation, where it is "
+        "sent, so the model sees it as a user message (model.late_system_messages)."
+    )
+
+
+def _find_hidden_names(shape: TemplateShape, messages: Sequence[Message]) -> str | None:
     """Return a notice if several speakers share the user's role and the template does not show their names."""
     if shape.shows_names:
         return None

@@ -35,6 +35,8 @@ class PromptBound:
     messages that repeat others."""
     describes_tools: bool
     """Whether the descriptions of tools are part of the prompt."""
+    joins_users: bool = False
+    """Whether user messages without an answer between them become one, with no special token between them."""
 
     def count_at_least(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], count_bytes: CountBytes) -> int:
         """Return a number of tokens that a conversation has at least, once it is rendered.
@@ -49,20 +51,27 @@ class PromptBound:
         longest = self.text.count_tokens(max(*parts, *users, 0, 0))
         if not self.marks:
             return longest
-        return max(longest, self.text.count_tokens(sum(users)) + self.marks * max(0, len(users) - 1))
+        return max(longest, self.text.count_tokens(sum(users)) + self.marks * max(0, self._count_turns(messages) - 1))
+
+    def _count_turns(self, messages: Sequence[Message]) -> int:
+        """Count the user messages, or the groups of them that become one."""
+        roles = [message["role"] for message in messages if message["role"] in ("user", "assistant")]
+        turns = zip(roles, ["", *roles], strict=False) if self.joins_users else ((role, "") for role in roles)
+        return sum(role == "user" != before for role, before in turns)
 
 
-def find_prompt_bound(render: Render, text: LengthBound, added: Mapping[int, Any]) -> PromptBound:
+def find_prompt_bound(render: Render, text: LengthBound, added: Mapping[int, Any], *, joins_users: bool = False) -> PromptBound:
     """Try a template on a few conversations.
 
-    `added` are the tokens added to the tokenizer's vocabulary, by id, with their flags.
+    `added` are the tokens added to the tokenizer's vocabulary, by id, with their flags; `joins_users` is PromptBound's.
     """
     function = {"name": "x", "description": PROBE, "parameters": {"type": "object", "properties": {}}}
     shown = _try(render, [{"role": "user", "content": "x"}], [{"type": "function", "function": function}])
-    return PromptBound(text=text, marks=_count_marks(render, added), describes_tools=PROBE in (shown or ""))
+    marks = _count_marks(render, added, joins_users)
+    return PromptBound(text=text, marks=marks, describes_tools=PROBE in (shown or ""), joins_users=joins_users)
 
 
-def _count_marks(render: Render, added: Mapping[int, Any]) -> int:
+def _count_marks(render: Render, added: Mapping[int, Any], joins_users: bool) -> int:
     """Return how many special tokens a template puts between two user messages, whatever else is between them, at least."""
     cutting = [token.content for token in added.values() if token.special and not token.normalized and not token.single_word]
     if not cutting:
@@ -73,7 +82,7 @@ def _count_marks(render: Render, added: Mapping[int, Any]) -> int:
     result = {"role": "tool", "content": "x", "tool_call_id": "123456789", "name": "x"}
     answer = {"role": "assistant", "content": "x"}
     found: list[int] = []
-    for between in ((), (answer,), (call, result), (call, result, answer)):
+    for between in (*([] if joins_users else [()]), (answer,), (call, result), (call, result, answer)):
         user = {"role": "user", "content": PROBE}
         text = _try(render, [*((user, *between) * (USERS - 1)), user], ())
         if text is not None:

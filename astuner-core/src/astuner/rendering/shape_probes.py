@@ -37,16 +37,23 @@ def find_shape(apply: Apply) -> TemplateShape:
     first, second = ("functions.x:0", f"functions.{PROBE}:1") if named_ids else ("123456789", "123456780")
     call = _call("x", first, arguments)
     assistant = _say("x") if inline else {**_say(""), "tool_calls": [call]}
-    results = found.render(USER, assistant, {**_result(first), "content": PROBE})
+    tools_as_user = PROBE not in found.render(USER, assistant, {**_result(first), "content": PROBE})
     parallel = found.render_calls(call, _call(PROBE, second, arguments))
     return TemplateShape(
         inline_calls=inline,
         text_arguments=isinstance(arguments, str),
-        tools_as_user=PROBE not in results,
+        tools_as_user=tools_as_user,
         named_ids=named_ids,
         many_calls=inline or PROBE in parallel,
         shows_tools=PROBE in found.render(USER, tools=[_offer(PROBE)]),
-        shows_system=PROBE in found.render({"role": "system", "content": PROBE}, USER),
+        shows_system=PROBE in found.render(_instruct(PROBE), USER),
+        many_systems=found.show_in_order(_instruct(ANSWER), _instruct(PROBE), USER),
+        late_systems=all(
+            found.show_in_order(*begin, USER, _say(ANSWER), _instruct(PROBE), USER) for begin in ((), (_instruct("x"),))
+        ),
+        user_after_user=found.show_in_order({**USER, "content": ANSWER}, {**USER, "content": PROBE}),
+        user_after_result=tools_as_user
+        or found.show_in_order(USER, assistant, {**_result(first), "content": ANSWER}, {**USER, "content": PROBE}),
         shows_names=PROBE in found.render({**USER, "name": PROBE}),
         knows_reasoning=found.know_reasoning({**assistant, "reasoning_content": PROBE}, _result(first)),
         called="" if inline else found.render_calls(tried),
@@ -65,6 +72,11 @@ class _Probes:
             return self._apply(messages, tools=tools, generate=generate)
         except Exception:  # noqa: BLE001 - the template does not support what is tried here
             return ""
+
+    def show_in_order(self, *messages: Mapping[str, Any]) -> bool:
+        """Whether a conversation is shown with ANSWER before PROBE."""
+        before, answer, after = self.render(*messages).partition(ANSWER)
+        return bool(answer) and PROBE in after and PROBE not in before
 
     def render_calls(self, *calls: Mapping[str, Any]) -> str:
         """Return a conversation with tool calls in one message, and their results."""
@@ -87,6 +99,10 @@ class _Probes:
             if start in header or end in header or (ANSWER in old and PROBE not in old):
                 return True
         return False
+
+
+def _instruct(content: str) -> dict[str, Any]:
+    return {"role": "system", "content": content}
 
 
 def _say(content: str) -> dict[str, Any]:

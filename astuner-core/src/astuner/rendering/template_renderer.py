@@ -33,12 +33,20 @@ if TYPE_CHECKING:
 LONGEST_CACHED = 1 << 15
 """Longest text, in characters, whose ids are cached; longer ones are encoded outside of an event loop."""
 
+_SYSTEM_PLACES: Mapping[str, Mapping[str, Any]] = {
+    "auto": {},
+    "template": {"many_systems": True, "late_systems": True},
+    "user": {"late_systems": False},
+}
+"""What `late_system_messages` says of a template, whatever the template shows."""
+
 
 class TemplateRenderer:
     """Renders through the chat template of a Hugging Face tokenizer. One per gateway, shared by all episodes.
 
     Unsupported parts are moved to where the model still sees them: tools into the system message, tool calls into the
-    text of the assistant, tool results and a system message into a user message. A message that would still vanish is refused.
+    text of the assistant, tool results and later system messages into user messages. A message that would still vanish is
+    refused.
     """
 
     def __init__(
@@ -49,12 +57,13 @@ class TemplateRenderer:
         tool_call_format: str = "auto",
         reasoning: str = "auto",
         tools_in_prompt: str = "auto",
+        late_system_messages: str = "auto",
         source: str | None = None,
     ) -> None:
         """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
 
         `tool_call_format` names a style of `tool_calls.STYLES`; `auto` is the one in which the template writes calls.
-        `reasoning` and `tools_in_prompt` are the configuration's keys of these names.
+        `reasoning`, `tools_in_prompt` and `late_system_messages` are the configuration's keys of these names.
         """
         self._check(tokenizer)
         self.tokenizer = tokenizer
@@ -76,9 +85,8 @@ class TemplateRenderer:
         """The token ids that close an answer in a rendered conversation, with their text."""
         self.turn_ends: Mapping[int, str] = {number: word for number, word in ends.items() if word not in inner}
         """The token ids with which the model ends its turn, with their text: generation stops at them."""
-        self.shape: TemplateShape = find_shape(
-            lambda messages, *, tools=(), generate=False: self._apply(messages, tools, generate, {})
-        )
+        shape = find_shape(lambda messages, *, tools=(), generate=False: self._apply(messages, tools, generate, {}))
+        self.shape: TemplateShape = evolve(shape, **_SYSTEM_PLACES[late_system_messages])
         recognised = recognise(self.shape.called, self.specials)
         self.tool_call_format = (recognised or "hermes") if tool_call_format == "auto" else tool_call_format
         """The name of the style in which calls are read."""
@@ -114,7 +122,10 @@ class TemplateRenderer:
             return None
         added = self.tokenizer.added_tokens_decoder
         return find_prompt_bound(
-            lambda messages, tools: self.render(messages, tools, generate=False, kwargs={}), self.length_bound, added
+            lambda messages, tools: self.render(messages, tools, generate=False, kwargs={}),
+            self.length_bound,
+            added,
+            joins_users=not (self.shape.user_after_user and self.shape.user_after_result),
         )
 
     def render(
@@ -125,12 +136,10 @@ class TemplateRenderer:
         Raises ApiError (400) when the template refuses the messages or would lose one.
         """
         self._refuse_parallel(messages)
+        described = self._write_call.describe(tools) if tools and self.tools_in_system else ""
         try:
-            if tools and self.tools_in_system:
-                prepared = self.shape.prepare(messages, self._write_call, self._write_call.describe(tools))
-                text = self._apply(prepared, (), generate, kwargs)
-            else:
-                text = self._apply(self.shape.prepare(messages, self._write_call), tools, generate, kwargs)
+            prepared = self.shape.prepare(messages, self._write_call, described)
+            text = self._apply(prepared, () if described else tools, generate, kwargs)
         except Exception as error:  # noqa: BLE001 - a template is the model author's code and may raise anything
             raise bad_request(f"The model's chat template refuses these messages: {error}", "messages") from None
         try:
@@ -138,6 +147,8 @@ class TemplateRenderer:
         except UnicodeEncodeError:
             raise bad_request("'messages' hold half a surrogate pair, which no tokenizer can encode.", "messages") from None
         _check_contents(messages, text)
+        if _find_content(described.strip(), text, 0) < 0:
+            raise bad_request("The model's chat template drops the system message that describes the tools.", "messages")
         return text
 
     def encode(self, text: str) -> Ids:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
+from astuner.rendering.system_messages import join_system_and_user, join_texts, place_system_messages
 from astuner.rendering.tool_calls.sampled_json import parse_arguments
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ class TemplateShape:
     """It shows the tools that are offered."""
     shows_system: bool
     """It takes a system message; otherwise that goes into the user message after it."""
+    many_systems: bool
+    """It shows each of the system messages at the beginning; otherwise they become one."""
+    late_systems: bool
+    """It shows a later system message where it is sent; otherwise that goes into a user message."""
+    user_after_user: bool
+    """It takes a user message after another; otherwise they become one."""
+    user_after_result: bool
+    """It takes a user message after a tool result; otherwise that goes behind the result."""
     shows_names: bool
     """It shows the `name` of a user message."""
     knows_reasoning: bool
@@ -52,12 +61,25 @@ class TemplateShape:
     def prepare(self, messages: Sequence[Message], write_call: WriteCall, tool_prompt: str = "") -> list[dict[str, Any]]:
         """Return messages in the template's form, with a description of the tools in the system message if one is given."""
         preparation = _Preparation(self, write_call)
-        for message in messages:
+        for message in place_system_messages(messages, many=self.many_systems, late=self.late_systems):
             preparation.add(message)
         found = preparation.messages
         if tool_prompt:
             found = _add_to_system(found, tool_prompt)
-        return found if self.shows_system else _join_system_and_user(found)
+        return self._join_user_messages(found if self.shows_system else join_system_and_user(found))
+
+    def _join_user_messages(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Join a user message with the message before it where the template would refuse or drop it."""
+        if self.user_after_user and self.user_after_result:
+            return messages
+        found: list[dict[str, Any]] = []
+        for message in messages:
+            before = found[-1]["role"] if found and message["role"] == "user" else ""
+            if (before == "user" and not self.user_after_user) or (before == "tool" and not self.user_after_result):
+                found[-1] = {**found[-1], "content": join_texts(found[-1]["content"], message["content"])}
+            else:
+                found.append(message)
+        return found
 
     def with_calls(self, message: Message, write_call: WriteCall) -> dict[str, Any]:
         """Return a message with its tool calls in the template's form, possibly inside the text."""
@@ -123,17 +145,7 @@ def _add_to_system(messages: Sequence[dict[str, Any]], text: str) -> list[dict[s
     first = messages[0]
     if first["role"] != "system":
         return [{"role": "system", "content": text}, *messages]
-    return [{**first, "content": f"{first['content']}\n\n{text}" if first["content"] else text}, *messages[1:]]
-
-
-def _join_system_and_user(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put the first system message before the text of the user message after it."""
-    if messages[0]["role"] != "system":
-        return list(messages)
-    text, rest = messages[0]["content"], list(messages[1:])
-    if rest and rest[0]["role"] == "user":
-        return [{**rest[0], "content": f"{text}\n\n{rest[0]['content']}" if text else rest[0]["content"]}, *rest[1:]]
-    return [{"role": "user", "content": text}, *rest]
+    return [{**first, "content": join_texts(first["content"], text)}, *messages[1:]]
 
 
 def _order_fields(mapping: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from astuner.gateway.recording.messages import join_text
 from astuner.rendering.errors import bad_request
 
 ROLES = ("user", "assistant", "system", "developer")
-SYSTEM = ("system", "developer")
 
 MESSAGE_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 REASONING_PARTS = {"reasoning_text": "text", "summary_text": "text"}
@@ -24,9 +23,8 @@ AGENT_PARTS = {"input_text": "text", "encrypted_content": "encrypted_content"}
 def read_items(given: Any, tools: Toolbox | None = None) -> list[dict[str, Any]]:
     """Return the messages of an input, a text or a list of items; raises ApiError (400) naming the unsupported item.
 
-    An answer comes back as several items (reasoning, text, calls), which become one message again, and so do the system
-    messages that an input begins with: many templates take only one. `tools` are those of the request; what the items
-    add to them is added.
+    An answer comes back as several items (reasoning, text, calls), which become one message again. `tools` are those of
+    the request; what the items add to them is added.
     """
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
@@ -40,8 +38,6 @@ def read_items(given: Any, tools: Toolbox | None = None) -> list[dict[str, Any]]
             continue
         if messages and _continues(messages[-1], message):
             messages[-1] = _join(messages[-1], message)
-        elif len(messages) == 1 and message["role"] in SYSTEM and messages[0]["role"] in SYSTEM:
-            messages[0] = {**messages[0], "content": f"{messages[0]['content']}\n\n{message['content']}"}
         else:
             messages.append(message)
     return messages

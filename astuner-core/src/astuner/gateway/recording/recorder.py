@@ -27,7 +27,7 @@ from astuner.gateway.recording.turn import Turn
 from astuner.gateway.tree.raw_prompts import PlainParser, RawTree
 from astuner.gateway.tree.token_tree import Placement, TokenTree
 from astuner.rendering.errors import ApiError, bad_request
-from astuner.rendering.losses import find_hidden_names
+from astuner.rendering.losses import find_changes
 from astuner.rendering.text_encoders import LongText
 from astuner.schema import Call, Message, Request
 
@@ -226,8 +226,8 @@ class EpisodeRecorder:
             self.notices.append(text)
 
     def _begin_tokens(self, request: ChatRequest, caller: Caller, placements: Sequence[Placement]) -> Turn:
-        if not request.prompts and (hidden := find_hidden_names(self._placer.tree.renderer.shape, request.messages)):
-            self.notice(hidden)
+        for text in () if request.prompts else find_changes(self._placer.tree.renderer.shape, request.messages):
+            self.notice(text)
         trained = self._trains(caller)
         rooms = [self._lengths.find_room(placement, trained=trained) for placement in placements]
         draws = [self._seeds.draw(request, caller.agent, placement.ids.tobytes()) for placement in placements]
