@@ -21,7 +21,8 @@ class DockerOptions:
     """The image, the limits of each container, and how many there are."""
 
     image: str | None = None
-    """The image of tasks that name none (`docker_image` of their metadata). It needs `/bin/sh`, and `python3` or `node` for the calls of the model."""
+    """The image of tasks that name none, in `docker_image` of their metadata. It needs `/bin/sh`, and `python3` or `node` for the
+    calls of the model."""
     pull: Literal["missing", "always", "never"] = "missing"
     """When images are pulled: if the daemon lacks them, once in each run, or never."""
     host: str | None = None

@@ -147,9 +147,7 @@ class DockerSandboxes(Sandboxes):
                 self._open.discard(holder[0])
             self._slots.release()
 
-        session = await open_session(
-            container, options, spec, env=self._make_environment(), executor=executor, release=release
-        )
+        session = await open_session(container, options, spec, env=self._make_environment(), executor=executor, release=release)
         holder.append(session)
         with self._lock:
             self._open.add(session)

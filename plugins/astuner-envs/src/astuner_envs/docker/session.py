@@ -162,7 +162,9 @@ def pack_places(directories: Sequence[str], uid: int, gid: int) -> bytes:
     """Return an archive of the directories that programs begin with, and may write to."""
     own = dict.fromkeys(directories, (493, uid, gid))
     parents = {str(parent): (0o755, 0, 0) for path in own for parent in PurePosixPath(path).parents if parent.name}
-    return pack_directories({**{path: parents[path] for path in sorted(parents)}, **{path: own[path] for path in sorted(own)}, "/tmp": (0o1777, 0, 0)})
+    return pack_directories(
+        {**{path: parents[path] for path in sorted(parents)}, **{path: own[path] for path in sorted(own)}, "/tmp": (0o1777, 0, 0)}
+    )
 
 
 def _check_words(words: Sequence[str], program: str) -> None:
