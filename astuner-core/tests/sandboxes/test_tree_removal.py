@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from astuner.builtin.sandboxes.local import LocalSandboxes
 from astuner.protocols import SandboxSpec
+from astuner.sandboxes.file_transfer import UNCOUNTABLE, measure
 from astuner.sandboxes.tree_removal import remove_tree
 
 GO_DEEP = "import os\nfor _ in range(1200):\n    os.mkdir('deep')\n    os.chdir('deep')\nopen('leaf', 'w').close()"
 """Deeper than Python recurses and than a path may be long."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_that_pytest_cannot_remove(tmp_path: Path) -> Iterator[None]:
+    yield
+    subprocess.run(["rm", "-rf", tmp_path], check=True)
 
 
 def go_deep(directory: Path) -> None:
@@ -27,6 +35,12 @@ def test_directories_of_any_depth_are_removed(tmp_path):
     go_deep(top)
     remove_tree(top)
     assert os.listdir(tmp_path) == []
+
+
+def test_files_cannot_be_hidden_in_deep_directories_from_the_limit_on_disk(tmp_path):
+    assert measure(tmp_path) == 0
+    go_deep(tmp_path)
+    assert measure(tmp_path) == UNCOUNTABLE
 
 
 def test_what_its_owner_has_locked_is_removed(tmp_path):
@@ -61,7 +75,7 @@ def test_a_directory_that_does_not_exist_is_no_error(tmp_path):
 async def test_a_sandbox_with_deep_directories_closes_and_leaves_nothing(tmp_path):
     sandboxes = LocalSandboxes(LocalSandboxes.Options(directory=str(tmp_path / "boxes"), warm=0))
     session = await sandboxes.open(SandboxSpec(episode_id="train/1/task/0", gateway_url=None))
-    assert (await session.run([sys.executable, "-c", GO_DEEP], timeout_s=60)).exit_code == 0
+    await session.run([sys.executable, "-c", GO_DEEP], timeout_s=60)
     await session.close()
     await sandboxes.close()
     assert os.listdir(tmp_path / "boxes") == []

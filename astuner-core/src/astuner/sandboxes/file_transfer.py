@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from astuner.errors import ServiceUnavailable
 
+UNCOUNTABLE = 2**63
+"""Bytes, more than any limit."""
+LONGEST_PATH = 1000 if sys.platform == "darwin" else 4000
+"""Bytes; a little less than what the system takes."""
 MOST_FILES = 100_000
 """Files that are looked at for patterns."""
 
@@ -59,12 +64,19 @@ def read_files(base: Path, patterns: Sequence[str], *, max_bytes: int) -> Mappin
 
 
 def measure(*directories: Path) -> int:
-    """Return the bytes that files in the directories take on disk, and what their entries would take at least."""
+    """Return the bytes that files in the directories take on disk, and what their entries would take at least.
+
+    `UNCOUNTABLE` if a directory is so deep that its path is too long for the system.
+    """
     total, waiting = 0, [str(directory) for directory in directories]
     while waiting:
+        folder = waiting.pop()
         # Anything may vanish meanwhile.
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+        with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
+                if len(os.fsencode(entry.path)) >= LONGEST_PATH:
+                    # Files could be hidden where they are not counted.
+                    return UNCOUNTABLE
                 with suppress(OSError):
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
