@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,12 @@ from astuner.sandboxes.tree_removal import remove_tree
 
 GO_DEEP = "import os\nfor _ in range(1200):\n    os.mkdir('deep')\n    os.chdir('deep')\nopen('leaf', 'w').close()"
 """Deeper than Python recurses and than a path may be long."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_that_pytest_cannot_remove(tmp_path: Path) -> Iterator[None]:
+    yield
+    subprocess.run(["rm", "-rf", tmp_path], check=True)
 
 
 def go_deep(directory: Path) -> None:
@@ -34,7 +41,6 @@ def test_files_cannot_be_hidden_in_deep_directories_from_the_limit_on_disk(tmp_p
     assert measure(tmp_path) == 0
     go_deep(tmp_path)
     assert measure(tmp_path) == UNCOUNTABLE
-    remove_tree(tmp_path)
 
 
 def test_what_its_owner_has_locked_is_removed(tmp_path):

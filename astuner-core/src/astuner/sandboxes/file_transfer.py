@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -13,6 +13,8 @@ from astuner.errors import ServiceUnavailable
 
 UNCOUNTABLE = 2**63
 """Bytes, more than any limit."""
+LONGEST_PATH = 1000 if sys.platform == "darwin" else 4000
+"""Bytes; a little less than what the system takes."""
 MOST_FILES = 100_000
 """Files that are looked at for patterns."""
 
@@ -68,17 +70,17 @@ def measure(*directories: Path) -> int:
     """
     total, waiting = 0, [str(directory) for directory in directories]
     while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    with suppress(OSError):
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-        except OSError as error:
-            # Anything may vanish meanwhile; but files could be hidden where they are not counted.
-            if error.errno == errno.ENAMETOOLONG:
-                return UNCOUNTABLE
+        folder = waiting.pop()
+        # Anything may vanish meanwhile.
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if len(os.fsencode(entry.path)) >= LONGEST_PATH:
+                    # Files could be hidden where they are not counted.
+                    return UNCOUNTABLE
+                with suppress(OSError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
     return total
 
 
