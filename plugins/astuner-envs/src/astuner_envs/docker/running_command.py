@@ -9,14 +9,15 @@ import signal
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from astuner.errors import ServiceUnavailable
 from astuner.protocols import CommandResult
-from astuner.protocols.sandbox import KilledBy
 from astuner_envs.docker.attached_process import STDERR, STDOUT, AttachedProcess
 from astuner_envs.docker.container import Container
 from astuner_envs.docker.options import DockerOptions
+
+KilledBy = Literal["timeout", "output", "disk", "processes", "memory"]
 
 LOOK_S = 2.0
 """How often the files and processes of a sandbox are measured."""

@@ -12,7 +12,6 @@ from typing import ParamSpec, TypeVar
 
 from astuner.errors import ServiceUnavailable
 from astuner.protocols import CommandResult, SandboxSession, SandboxSpec
-from astuner.protocols.sandbox import MAX_OUTPUT_BYTES
 from astuner.sandboxes import split_path
 from astuner_envs.docker.archives import list_roots, pack_directories, pack_files, unpack_matches
 from astuner_envs.docker.attached_process import AttachedProcess, open_process
@@ -21,6 +20,7 @@ from astuner_envs.docker.gateway_calls import GatewayCalls
 from astuner_envs.docker.options import DockerOptions
 from astuner_envs.docker.running_command import Keeper, RunningCommand
 
+MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 LONGEST_WORD = 131_071
 """Most bytes of one word or variable of a command on Linux."""
 
