@@ -11,7 +11,7 @@ import pytest
 from astuner.config.loading import load_config
 from astuner.config.native import align
 from astuner.config.trees import flatten, get, merge, put
-from astuner.planning.config_import import Imported, import_config
+from astuner.config_import.importing import Imported, import_config
 from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.defaults import trinity_defaults
 

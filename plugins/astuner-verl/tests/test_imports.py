@@ -8,7 +8,7 @@ from pathlib import Path
 from astuner.config.loading import load_config
 from astuner.config.native import align
 from astuner.config.trees import flatten
-from astuner.planning.config_import import Imported, import_config
+from astuner.config_import.importing import Imported, import_config
 from astuner_verl.alignment import ALIGNMENT
 
 SCRIPT = """

@@ -13,7 +13,7 @@ from astuner.cli.output import align_columns, print_json
 from astuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner.planning.config_import import Imported
+    from astuner.config_import.importing import Imported
 
 EXAMPLE = """\b
 Example:
@@ -32,7 +32,7 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
     Each key arrives under our name, stays below the backbone's own root, or is left out with the reason. If the source
     names no agent that runs here, agent.py with a small one is written beside the YAML.
     """
-    from astuner.planning.config_import import AGENT_FILE, import_config
+    from astuner.config_import.importing import AGENT_FILE, import_config
 
     target = target.absolute()
     agent = target.parent / AGENT_FILE

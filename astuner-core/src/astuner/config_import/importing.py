@@ -22,9 +22,9 @@ from astuner.config.places import ROOT
 from astuner.config.show import dump_yaml
 from astuner.config.trees import Tree, change_leaves, flatten, get, put
 from astuner.config.yaml_lines import read_yaml
+from astuner.config_import.native_keys import translate_native
+from astuner.config_import.shell_overrides import read_shell_overrides
 from astuner.errors import AstunerError, ConfigError, Problem, UsageError
-from astuner.planning.native_import import translate_native
-from astuner.planning.shell_overrides import read_shell_overrides
 
 __all__ = ["Imported", "import_config", "list_sources"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from astuner.config.alignment import Alignment, Constant, Import, Row
 from astuner.config.dialects import Answer
 from astuner.config.trees import flatten
-from astuner.planning.native_import import translate_native
+from astuner.config_import.native_keys import translate_native
 
 
 def halve(value: Any) -> Mapping[str, Any]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astuner.config_import.shell_overrides import read_shell_overrides
 from astuner.errors import ConfigError
-from astuner.planning.shell_overrides import read_shell_overrides
 
 SCRIPT = r"""
 set -x
