@@ -3,66 +3,80 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from attrs import field, frozen
+
 from astuner.config.trees import Tree, put
 from astuner.config.yaml_lines import read_yaml
+from astuner.config_import.shell_commands import list_commands
+from astuner.config_import.shell_expansion import find_unknown
 from astuner.errors import ConfigError, Problem
 
-_KEY = re.compile(r"\+{0,2}(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)=(?P<value>.*)", re.DOTALL)
-_ASSIGNMENT = re.compile(r"(?:export\s+)?(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
-_DEFAULT = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^${}]*)\}")
-_VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)\}|(?P<plain>\w+))")
+__all__ = ["ShellOverrides", "read_shell_overrides"]
+
+_OVERRIDE = re.compile(r"\+{0,2}(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_0-9]\w*)*)=(?P<value>.*)", re.DOTALL)
+_REMOVAL = re.compile(r"~(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_0-9]\w*)*)(?:=.*)?", re.DOTALL)
+_ESCAPED = re.compile(r"\\([\\()\[\]{}:=,\s])")
+REMOVED = "it removes a key of the trainer's own configuration, which is not taken over"
 
 
-def read_shell_overrides(text: str, path: Path) -> Tree:
-    """Return the tree of all `section.key=value` words of a script; raises `ConfigError` if there are none.
+@frozen(kw_only=True)
+class ShellOverrides:
+    """What a script sets."""
 
-    A variable that the script sets is replaced by its value; any other is read from the environment when the run starts.
-    """
-    variables: dict[str, str] = {}
-    tree: Tree = {}
-    for word in _split(text, path):
-        if (found := _KEY.fullmatch(word)) is not None:
-            put(tree, found["key"], _parse(_expand(found["value"], variables), path))
-        elif (found := _ASSIGNMENT.fullmatch(word)) is not None and not found["value"].startswith("("):
-            variables[found["name"]] = _expand(found["value"], variables)
-    if not tree:
-        message = "no word of this script is `section.key=value`, as in data.train_batch_size=1024."
-        raise ConfigError([Problem(message=message, file=path)])
-    return tree
+    tree: Tree
+    """The values, nested. A variable that the script does not set is written `${oc.env:NAME}`."""
+    without_value: Mapping[str, str] = field(factory=dict)
+    """Dotted keys whose values the script alone does not say, with the reason."""
 
 
-def _split(text: str, path: Path) -> Iterator[str]:
-    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars="();&|<>")
-    lexer.whitespace_split = True
-    lexer.commenters = "#"
+def read_shell_overrides(text: str, path: Path) -> ShellOverrides:
+    """Return all `section.key=value` words of a script's commands; raises `ConfigError` if there are none."""
     try:
-        yield from lexer
+        commands = list_commands(text)
     except ValueError as error:
         message = f"this is not a shell script that can be read: {error}."
-        raise ConfigError([Problem(message=message, file=path, line=lexer.lineno)]) from error
+        raise ConfigError([Problem(message=message, file=path)]) from error
+    tree: Tree = {}
+    without_value: dict[str, str] = {}
+    for key, value in (found for words in commands for found in _list_overrides(words)):
+        without_value.pop(key, None)
+        unknown = None if value is None else find_unknown(value)
+        if value is None:
+            without_value[key] = REMOVED
+        elif unknown is not None:
+            without_value[key] = f"the script takes it from {' '.join(unknown.split())}, whose value it does not say"
+        else:
+            put(tree, key, _parse(value, path))
+    if not tree:
+        message = "no command of this script has a word `section.key=value`, as in data.train_batch_size=1024."
+        raise ConfigError([Problem(message=message, file=path)])
+    return ShellOverrides(tree=tree, without_value=without_value)
 
 
-def _expand(value: str, variables: dict[str, str]) -> str:
-    """Replace the variables that were set above; those of the environment are left to the run."""
+def _list_overrides(words: list[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield the keys and values of a command; no value for a key that it removes.
 
-    def find(found: re.Match[str]) -> str:
-        name = found["braced"] or found["plain"]
-        return variables.get(name, f"${{oc.env:{name}}}")
-
-    with_defaults = _DEFAULT.sub(lambda found: variables.get(found["name"], found["default"]), value)
-    return _VARIABLE.sub(find, with_defaults)
+    A key without a dot counts in a command that has one with a dot, as a choice between configurations of the trainer.
+    """
+    found = [match for word in words[1:] if (match := _OVERRIDE.fullmatch(word) or _REMOVAL.fullmatch(word)) is not None]
+    if not any("." in match["key"] for match in found):
+        return
+    for match in found:
+        if match["key"].islower() or "." in match["key"]:
+            yield match["key"], match["value"] if match.re is _OVERRIDE else None
 
 
 def _parse(value: str, path: Path) -> Any:
-    if value.startswith("${"):
+    if not value or ("${oc.env:" in value and value[:1] not in "[{"):
         return value
+    if value[:1] not in "[{'\"":
+        value = _ESCAPED.sub(r"\1", value)
     try:
         values: Any = read_yaml(f"value: {value}", path).values
     except ConfigError:
         return value
-    return values["value"] if isinstance(values, dict) else value
+    return values["value"] if isinstance(values, dict) and list(values) == ["value"] else value
