@@ -14,6 +14,8 @@ import astuner
 
 SOURCES = Path(astuner.__file__).parent
 LEADERS = frozenset({"planning", "training", "runs", "replays", "driver", "cli"})
+OUTSIDE_RUNS = ("config_import",)
+"""Rooms of one command each, which nothing imports but the command line."""
 FORBIDDEN = {
     "config": LEADERS | {"plugins", "rendering", "gateway", "rollout", "judging", "builtin"},
     "plugins": LEADERS | {"rendering", "gateway", "rollout", "builtin"},
@@ -112,6 +114,11 @@ def test_arrows_point_one_way(lower: str) -> None:
         if room(name) in FORBIDDEN[lower]
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("outside", OUTSIDE_RUNS)
+def test_no_run_enters_the_room_of_a_command(outside: str) -> None:
+    assert [name for name, others in room_graph().items() if outside in others and name != "cli"] == []
 
 
 def test_modules_are_small() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from astuner.config.dialects import Answer, Translation
+from astuner.config.dialects import Answer, Translation, format_notices
 from astuner.config.loading import examine_config, load_config
 from astuner.errors import ConfigError
 
@@ -99,3 +99,10 @@ def test_a_dialect_that_fails_is_named(conf, dialects):
     dialects[:] = [Point(Broken)]
     with pytest.raises(ConfigError, match="dialect 'other' could not read it: KeyError: 'temp'"):
         load_config(conf)
+
+
+def test_what_is_ignored_without_a_reason_has_no_brackets() -> None:
+    answers = [Answer(key="a", kind="ignored"), Answer(key="b", kind="dropped"), Answer(key="c", kind="ignored")]
+    assert format_notices("acme", answers) == ["Ignored: a, c.", "Without effect here: b."]
+    named = [Answer(key="a", kind="ignored", reason="why")]
+    assert format_notices("acme", named) == ["Ignored: a (why)."]

@@ -8,7 +8,8 @@ import yaml
 
 from astuner.config.loading import LoadedConfig, load_config
 from astuner.config.redaction import REDACTED, is_secret, redact_text, redact_tree
-from astuner.config.show import to_yaml
+from astuner.config.show import dump_yaml, to_yaml
+from astuner.config.yaml_lines import read_yaml
 
 
 def test_shown_configuration_loads_to_the_same(load: Callable[..., LoadedConfig], tmp_path: Path) -> None:
@@ -142,3 +143,8 @@ def test_text_without_a_secret_stays_as_it_was_written(line: str) -> None:
 def test_secret_over_several_lines_is_redacted() -> None:
     assert redact_text("token: |\n  abc\n  def\nb: 1\n").startswith(f"token: {REDACTED}")
     assert "abc" not in redact_text("token: |\n  abc\n  def\nb: 1\n")
+
+
+@pytest.mark.parametrize("text", ["\x85", "a\u2028b", "a\u2029", "\ufeff", "a\n\x85- b"])
+def test_line_breaks_of_unicode_are_read_back(text: str) -> None:
+    assert read_yaml(dump_yaml({"a": text, "b": [text]}), Path("x.yaml")).values == {"a": text, "b": [text]}

@@ -11,7 +11,7 @@ import pytest
 from astuner.config.loading import load_config
 from astuner.config.native import align
 from astuner.config.trees import flatten, get, merge, put
-from astuner.planning.config_import import Imported, import_config
+from astuner.config_import.importing import Imported, import_config
 from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.defaults import trinity_defaults
 
@@ -132,5 +132,24 @@ def test_every_key_of_the_guide_is_answered(tmp_path: Path) -> None:
     imported, target = take(tmp_path, yaml.safe_dump(tree, sort_keys=False))
     assert [answer.key for answer in imported.answers] == list(flatten(tree))
     assert all(answer.keys or answer.reason for answer in imported.answers)
+    (tmp_path / "tasks.jsonl").write_text("{}\n")
     loaded = load_config(target)
     assert align(ALIGNMENT, loaded, ask_trainer=not imported.is_unchecked).problems == ()
+
+
+def test_of_several_validation_sets_the_first_is_taken(tmp_path: Path) -> None:
+    another = "      - {name: other, storage_type: file, path: org/others, split: test}\n    default_workflow_type"
+    imported, target = take(tmp_path, YAML.replace("    default_workflow_type", another))
+    answers = {answer.key: answer for answer in imported.answers}
+    assert "the first of 2 validation sets" in answers["buffer.explorer_input.eval_tasksets"].reason
+    found = flatten(load_config(target).resolved)
+    assert found["task_reader.huggingface_dat_repo.dataset_path"] == "org/sums"
+    assert "Not the same:" in imported.text
+
+
+def test_a_run_without_tasks_names_a_file_for_them(tmp_path: Path) -> None:
+    text = "model: {model_path: org/model, temperature: 0.7}\nmode: train\ndata_processor: {}\nbuffer: {train_batch_size: 64}\n"
+    imported, target = take(tmp_path, text)
+    assert [problem.key for problem in imported.open_problems] == ["astuner.task_reader.dataset_file.training.file_path"]
+    assert "temperature: 0.7" in target.read_text()
+    assert next(answer for answer in imported.answers if answer.key == "data_processor").kind == "ignored"

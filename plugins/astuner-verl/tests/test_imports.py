@@ -8,7 +8,7 @@ from pathlib import Path
 from astuner.config.loading import load_config
 from astuner.config.native import align
 from astuner.config.trees import flatten
-from astuner.planning.config_import import Imported, import_config
+from astuner.config_import.importing import Imported, import_config
 from astuner_verl.alignment import ALIGNMENT
 
 SCRIPT = """
@@ -96,3 +96,70 @@ def test_the_whole_of_verls_own_defaults_is_answered_and_valid(tmp_path: Path) -
     # A section that is an interpolation has keys of its own once it is resolved.
     assert [leaf for leaf in flatten(defaults) if not any(f"{key}.".startswith(f"{leaf}.") for key in answered)] == []
     assert align(ALIGNMENT, load_config(target), ask_trainer=not imported.is_unchecked).problems == ()
+
+
+ARRAYS = """
+MODEL=${MODEL:-${MODEL_ROOT:-org}/model}
+DEVICE=${DEVICE:-$(probe_device)}
+LENGTH=${LENGTH:-1024}
+BUFFER=$((LENGTH / 4))
+NAME=${NAME:-small_$(date +%Y)}
+DATA=(
+    data.train_files="['train.parquet', 'more.parquet']" data.val_files=test.parquet
+    data.train_batch_size=32 data.max_response_length=${LENGTH} data.shuffle=False data.truncation=left data.image_key=images
+)
+ACTOR=(
+    actor_rollout_ref.model.path="$MODEL"
+    actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4
+    +actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method=uniform
+    actor_rollout_ref.rollout.temperature=0.8 actor_rollout_ref.rollout.n=4
+)
+case "$DEVICE" in
+    gpu) EXTRA=(model_engine=megatron trainer.nnodes=$NNODES_OF_MINE) ;;
+    *) EXTRA=(model_engine=veomni) ;;
+esac
+python3 -m verl.trainer.main_ppo "${DATA[@]}" "${ACTOR[@]}" "${EXTRA[@]}" \\
+    reward.reward_manager.name=dapo \\
+    +reward.reward_kwargs.overlong_buffer_cfg.enable=True +reward.reward_kwargs.overlong_buffer_cfg.len=$BUFFER \\
+    +reward.reward_kwargs.overlong_buffer_cfg.penalty_factor=0.5 +reward.reward_kwargs.max_resp_len=$LENGTH \\
+    trainer.experiment_name=$NAME algorithm.gamma=1.0 "$@"
+"""
+ARRAYS_OURS = {
+    "model.path": "org/model",
+    "data.train_batch_size": 32,
+    "data.shuffle": False,
+    "rollout.temperature": 0.8,
+    "rollout.num_repeat": 4,
+    "task_judge.reward.overlong.from_tokens": 768,
+    "task_judge.reward.overlong.over_tokens": 256,
+    "task_judge.reward.overlong.penalty": 0.5,
+}
+
+
+def test_a_script_of_arrays_and_branches_arrives(tmp_path: Path) -> None:
+    imported, target = take(tmp_path, ARRAYS, "run.sh")
+    loaded = load_config(target)
+    found = flatten(loaded.resolved)
+    assert {key: found[key] for key in ARRAYS_OURS} == ARRAYS_OURS
+    assert found["task_reader.dataset_file.training.file_path"].endswith("train.parquet")
+    assert imported.open_problems == ()
+    assert align(ALIGNMENT, loaded, ask_trainer=not imported.is_unchecked).problems == ()
+
+
+def test_what_of_a_script_does_not_come_along_has_a_reason_of_its_own(tmp_path: Path) -> None:
+    imported, _ = take(tmp_path, ARRAYS, "run.sh")
+    answers = {answer.key: answer for answer in imported.answers}
+    assert "the first of 2 files" in answers["data.train_files"].reason
+    assert "images" in answers["data.image_key"].reason
+    for key in ("model_engine", "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method"):
+        assert "FSDP is the training engine" in answers[key].reason
+    assert "NNODES_OF_MINE" in answers["trainer.nnodes"].reason
+    assert "$(date +%Y)" in answers["trainer.experiment_name"].reason
+    assert all(answer.keys or answer.reason for answer in imported.answers)
+
+
+def test_a_penalty_that_is_switched_off_is_not_taken_over(tmp_path: Path) -> None:
+    imported, target = take(tmp_path, ARRAYS.replace("enable=True", "enable=False"), "run.sh")
+    assert "overlong" not in target.read_text().partition("astuner:")[2]
+    kinds = {answer.key: answer.kind for answer in imported.answers}
+    assert kinds["reward.reward_kwargs.overlong_buffer_cfg.len"] == "ignored"

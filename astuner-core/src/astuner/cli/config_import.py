@@ -13,7 +13,8 @@ from astuner.cli.output import align_columns, print_json
 from astuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner.planning.config_import import Imported
+    from astuner.config.dialects import Answer
+    from astuner.config_import.importing import Imported
 
 EXAMPLE = """\b
 Example:
@@ -32,7 +33,8 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
     Each key arrives under our name, stays below the backbone's own root, or is left out with the reason. If the source
     names no agent that runs here, agent.py with a small one is written beside the YAML.
     """
-    from astuner.planning.config_import import AGENT_FILE, import_config
+    from astuner.config_import.agent_file import AGENT_FILE
+    from astuner.config_import.importing import import_config
 
     target = target.absolute()
     agent = target.parent / AGENT_FILE
@@ -69,10 +71,7 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
 
 def _format_lines(imported: Imported) -> list[str]:
     words = {"translated": "", "ignored": "not needed: ", "dropped": "left out: "}
-    rows = [
-        (answer.key, words[answer.kind] + (", ".join(answer.keys) if answer.kind == "translated" else answer.reason))
-        for answer in imported.answers
-    ]
+    rows = [(answer.key, words[answer.kind] + _describe(answer)) for answer in imported.answers]
     counts = {kind: sum(answer.kind == kind for answer in imported.answers) for kind in words}
     lines = [align_columns([("KEY", "HERE"), *rows]), ""]
     arrived, ignored, dropped = counts["translated"], counts["ignored"], counts["dropped"]
@@ -82,3 +81,9 @@ def _format_lines(imported: Imported) -> list[str]:
     if imported.open_problems:
         lines += ["To be done:", *(f"  {problem}" for problem in imported.open_problems)]
     return lines
+
+
+def _describe(answer: Answer) -> str:
+    if answer.kind != "translated":
+        return answer.reason
+    return ", ".join(answer.keys) + (f" ({answer.reason})" if answer.reason else "")

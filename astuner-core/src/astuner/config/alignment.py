@@ -88,6 +88,8 @@ class Import:
     sentence that says what decides it here."""
     asks: int | None = field(default=None, kw_only=True)
     """How many of `native` it answers; the rest are only looked at. All, if not given."""
+    note: Callable[..., str] | None = field(default=None, kw_only=True)
+    """From the values of `native`, what does not come along, for the user to read; an empty text if everything does."""
 
 
 def _find_no_faults(_: Mapping[str, Any]) -> tuple[Fault, ...]:

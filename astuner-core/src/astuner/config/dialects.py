@@ -106,8 +106,8 @@ def format_notices(name: str, answers: Sequence[Answer]) -> list[str]:
         notices.append(f"Read as a configuration of '{name}': {'; '.join(moved)}.")
     if ignored := [answer.key for answer in answers if answer.kind == "ignored"]:
         reasons = dict.fromkeys(answer.reason for answer in answers if answer.kind == "ignored" and answer.reason)
-        notices.append(f"Ignored: {', '.join(ignored)} ({'; '.join(reasons)}).")
-    if dropped := [f"{answer.key} ({answer.reason})" for answer in answers if answer.kind == "dropped"]:
+        notices.append(f"Ignored: {', '.join(ignored)}{_put_in_brackets('; '.join(reasons))}.")
+    if dropped := [f"{answer.key}{_put_in_brackets(answer.reason)}" for answer in answers if answer.kind == "dropped"]:
         notices.append(f"Without effect here: {'; '.join(dropped)}.")
     return notices
 
@@ -124,10 +124,14 @@ def translate_overrides(spoken: SpokenDialect, tree: Tree, places: dict[str, Pla
 
 
 def _describe_move(answer: Answer) -> str:
-    reason = f" ({answer.reason})" if answer.reason else ""
+    reason = _put_in_brackets(answer.reason)
     if [key.partition(".")[2] for key in answer.keys] == [answer.key.partition(".")[2] or None]:
         return f"{answer.key} has another value{reason}"
     return f"{answer.key} → {', '.join(answer.keys)}{reason}"
+
+
+def _put_in_brackets(reason: str) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def _call(function: Callable[[], Any], blame: str, path: Path) -> Any:

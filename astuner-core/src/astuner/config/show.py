@@ -13,6 +13,8 @@ from astuner.config.trees import change_leaves
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
 
+_UNICODE_BREAKS = frozenset("\x85\u2028\u2029")
+
 
 def to_yaml(config: LoadedConfig, redact: bool = True) -> str:
     """Write the whole resolved configuration as a YAML that loads to the same one (secrets aside)."""
@@ -56,6 +58,13 @@ def _make_dumper(yaml: Any) -> Any:
     from astuner.config.yaml_lines import FLOAT, INT
 
     dumper: Any = type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+    dumper.add_representer(str, _represent_text)
     dumper.add_implicit_resolver("tag:yaml.org,2002:int", INT, list("-+0123456789"))
     dumper.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
     return dumper
+
+
+def _represent_text(dumper: Any, text: str) -> Any:
+    # PyYAML leaves the line breaks of Unicode as they are, where a reader takes them for those of the file.
+    style = '"' if _UNICODE_BREAKS.intersection(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)

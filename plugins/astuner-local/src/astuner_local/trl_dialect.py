@@ -24,6 +24,10 @@ RENAMED: Mapping[str, str] = {
     "learning_rate": "trainer_common.optim.lr",
     "weight_decay": "trainer_common.optim.weight_decay",
     "warmup_steps": "trainer_common.optim.lr_warmup_steps",
+    "num_generations_eval": "trainer_common.val_pass_n",
+    "shuffle_dataset": "data.shuffle",
+    "vllm_max_model_length": "rollout.max_model_len",
+    "max_tool_calling_iterations": "rollout.multi_turn.max_steps",
     "max_grad_norm": "trainer_common.grad_clip",
     "num_train_epochs": "trainer_common.total_epochs",
     "eval_on_start": "trainer_common.val_before_train",
@@ -44,7 +48,33 @@ SCHEDULES = ("constant", "cosine", "linear")
 LOGGERS = ("tensorboard", "wandb", "mlflow", "swanlab", "trackio")
 DTYPES = ("float32", "bfloat16", "auto")
 
+CLIPPED = "the loss is the clipped one, token by token"
+NOT_TRAINED = "entropy is measured, and not trained"
+ENGINE = "rollout.vllm.* sets up the engine, or names a server: rollout.vllm.url"
+WEIGHED = "trainer_common.algorithm.rollout_is_threshold weighs each token by the sampler's probabilities"
+REFERENCE = "the reference is the model that the run began with"
+
 DROPPED: Mapping[str, str] = {
+    "model_init_kwargs": "model.dtype, and model.path",
+    "trust_remote_code": "models and tokenizers with code of their own are not loaded",
+    "generation_batch_size": "data.train_batch_size counts tasks, each with rollout.num_repeat episodes",
+    "steps_per_generation": "trainer_common.mini_batch_num cuts a step into several updates",
+    "generation_kwargs": "training wants the distribution that was sampled: rollout.temperature, top_p and top_k",
+    "chat_template_kwargs": "an agent passes chat_template_kwargs with its calls",
+    "multi_objective_aggregation": "task_judge.reward.combine",
+    "vllm_structured_outputs_regex": "rollout.constraints for JSON forms that the agent asks for",
+    "log_completions_hub_repo": "every episode is stored; `astuner episodes` shows them",
+    **dict.fromkeys(("sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"), REFERENCE),
+    **dict.fromkeys(("sapo_temperature_neg", "sapo_temperature_pos", "off_policy_mask_threshold"), CLIPPED),
+    **dict.fromkeys(("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"), CLIPPED),
+    **dict.fromkeys(("top_entropy_quantile", "entropy_coef", "use_adaptive_entropy"), NOT_TRAINED),
+    **dict.fromkeys(("entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target"), NOT_TRAINED),
+    **dict.fromkeys(("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout"), ENGINE),
+    **dict.fromkeys(("vllm_group_port", "vllm_model_impl", "vllm_enable_sleep_mode"), ENGINE),
+    **dict.fromkeys(("vllm_gpu_memory_utilization", "vllm_tensor_parallel_size"), ENGINE),
+    **dict.fromkeys(("vllm_importance_sampling_correction", "vllm_importance_sampling_mode"), WEIGHED),
+    **dict.fromkeys(("vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min"), WEIGHED),
+    "vllm_importance_sampling_cap": WEIGHED,
     "output_dir": "experiment_dir names the run directory, with its checkpoints",
     "reward_funcs": "task_judge decides the reward: `judge_protocol: ./file.py:function` takes the task and the output",
     "reward_weights": "task_judge.judges weighs several judges",

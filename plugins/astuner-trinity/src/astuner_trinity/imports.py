@@ -23,8 +23,6 @@ def _read_tasks(taskset: Any, tests: Any) -> Keys:
     if not isinstance(taskset, Mapping) or not taskset.get("path"):
         raise ValueError("it names no data: task_reader decides where tasks come from")
     validation = tests[0] if isinstance(tests, list) and tests and isinstance(tests[0], Mapping) else {}
-    if isinstance(tests, list) and len(tests) > 1:
-        raise ValueError("there is one validation set here: task_reader; evaluate the others by `astuner eval`")
     columns = {
         ours: taskset["format"][theirs]
         for theirs, ours in COLUMN_KEYS.items()
@@ -49,6 +47,12 @@ def _read_tasks(taskset: Any, tests: Any) -> Keys:
         "task_reader.huggingface_dat_repo": hub,
         **_read_validation(validation),
     }
+
+
+def _note_tests(taskset: Any, tests: Any) -> str:
+    if not isinstance(tests, list) or len(tests) < 2:
+        return ""
+    return f"the first of {len(tests)} validation sets is taken: evaluate the others by `astuner eval`"
 
 
 def _read_validation(validation: Keys) -> Keys:
@@ -155,7 +159,8 @@ IMPORTS = (
     Import(f"{TASKSET}.default_reward_fn_type", _read_reward),
     Import("buffer.explorer_input.default_reward_fn_type", _read_reward),
     Import(f"{TASKSET}.rollout_args.temperature", _read_as("rollout.temperature")),
-    Import((TASKSET, "buffer.explorer_input.eval_tasksets"), _read_tasks),
+    Import((TASKSET, "buffer.explorer_input.eval_tasksets"), _read_tasks, note=_note_tests),
+    Import("model.temperature", _read_as("rollout.temperature")),
     Import("model.lora_configs", _read_lora),
     Import(("model.max_model_len", "model.max_prompt_tokens", "model.max_response_tokens"), _read_lengths),
     Import(("buffer.train_batch_size", "buffer.batch_size", "algorithm.repeat_times"), _read_rows, asks=1),

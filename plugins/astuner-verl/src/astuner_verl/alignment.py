@@ -13,7 +13,7 @@ from astuner.config.alignment import Alignment, Constant, Row
 from astuner.config.structure_errors import Fault
 from astuner.config.trees import get
 from astuner_verl.defaults import verl_defaults
-from astuner_verl.imports import IMPORTS
+from astuner_verl.imports import IMPORTS, ONE_ENGINE
 
 AUTO = "auto"
 ACTOR, ROLLOUT, REF, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model"))
@@ -26,6 +26,7 @@ TOKENS_PER_PASS = 16384
 """verl's default for the tokens in one pass; a longer context gets its own pass."""
 
 OURS = "astuner's loop decides it"
+OTHER_ENGINES = ("megatron", "veomni", "mindspeed", "torchtitan", "automodel")
 NO_PROFILER = "verl's own loop would start the profiler, and it does not run here"
 SHARED = "trainer and engines share their machines"
 CORE_PLAYS = "astuner reads the tasks, plays and judges the episodes, and computes the advantages"
@@ -236,6 +237,7 @@ ALIGNMENT = Alignment(
     ),
     defaults=_defaults,
     frozen={
+        **{f"actor_rollout_ref.*.{engine}.*": ONE_ENGINE for engine in OTHER_ENGINES},
         "custom_reward_function.*": CORE_PLAYS,
         "reward_model.*": CORE_PLAYS,
         "sandbox_fusion.*": CORE_PLAYS,

@@ -14,7 +14,6 @@ from unittest import SkipTest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from astuner.config.dialects import GROUP as DIALECTS
 from astuner.errors import PluginError
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.hooks import Hooks
@@ -90,7 +89,7 @@ class PackageContract(Rules):
         """It has at least one entry point in a group of astuner's, and none in a group that does not exist."""
         groups = {group for group in GROUPS.values() if group}
         named = [entry for entry in self._dist().entry_points if entry.group.startswith("astuner.")]
-        mine = [entry for entry in named if entry.group not in (WORKS_WITHOUT, SHOWS_RUNS, DIALECTS)]
+        mine = [entry for entry in named if entry.group not in (WORKS_WITHOUT, SHOWS_RUNS)]
         unknown = sorted({entry.group for entry in mine} - groups)
         if unknown:
             close = difflib.get_close_matches(unknown[0], sorted(groups), n=1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import attrs
 from attrs import evolve, frozen
 
 from astuner.config.alignment import Alignment
-from astuner.config.dialects import GROUP, Answer, Translation, load_dialect
+from astuner.config.dialects import Answer, Translation, load_dialect
 from astuner.config.interpolation import Interpolation
 from astuner.config.loading import LoadedConfig, examine_config
 from astuner.config.model import Config
@@ -22,12 +22,18 @@ from astuner.config.places import ROOT
 from astuner.config.show import dump_yaml
 from astuner.config.trees import Tree, change_leaves, flatten, get, put
 from astuner.config.yaml_lines import read_yaml
+from astuner.config_import.agent_file import AGENT_FILE, add_agent, check_agent
+from astuner.config_import.native_keys import translate_native
+from astuner.config_import.shell_overrides import ShellOverrides, read_shell_overrides
 from astuner.errors import AstunerError, ConfigError, Problem, UsageError
-from astuner.planning.native_import import translate_native
-from astuner.planning.shell_overrides import read_shell_overrides
+from astuner.plugins.catalog import Catalog
+from astuner.plugins.drivers import load
+from astuner.protocols.optional import HasAlignment, find_offer
 
-__all__ = ["Imported", "import_config", "list_sources"]
+__all__ = ["Imported", "import_config", "list_sources", "write_yaml"]
 
+_VARIABLE = re.compile(r"\$\{oc\.env:\s*([A-Za-z_]\w*)\s*\}")
+"""A variable without a default."""
 MOST_ROUNDS = 20
 """Each leaves out what the one before found wrong; a trainer's own check may name its faults one by one."""
 
@@ -35,28 +41,7 @@ USERS_FILES = tuple(
     f"{ROOT}.{key}" for key in ("model.path", "task_reader", "rollout.user_workflow", "task_judge.judge_protocol")
 )
 
-AGENT = '''\
-"""Plays one question and one answer, as the trainer that this project comes from did, and rewards an exact answer."""
-
-from astuner import Tuner, Workflow, WorkflowOutput, WorkflowTask
-
-
-class Agent(Workflow):
-    """One call of the model for each task; put your own agent here."""
-
-    async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
-        client = tuner.as_raw_openai_sdk_client()
-        question = {"role": "user", "content": workflow_task.task.main_query}
-        reply = await client.chat.completions.create(model=tuner.model, messages=[question])
-        return WorkflowOutput(metadata={"final_answer": reply.choices[0].message.content or ""})
-
-
-def compute_reward(workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> float:
-    """Compare with the column `answer` of the data; put your own reward here, or install a judge."""
-    wanted = workflow_task.task.metadata["answer"]
-    return float(str(workflow_output.metadata["final_answer"]).strip() == str(wanted).strip())
-'''
-AGENT_FILE = "agent.py"
+TASKS_FILE = "./tasks.jsonl"
 
 
 @frozen(kw_only=True)
@@ -82,59 +67,68 @@ def list_sources() -> tuple[str, ...]:
 
 def import_config(source: Path, origin: str, target: Path) -> Imported:
     """Translate a file for a place; raises `UsageError` for an unknown origin, `ConfigError` for a file that cannot be read."""
-    values = _read_source(source)
+    read = _read_source(source)
     alignment: Alignment | None = None
     if origin in _list_dialects():
-        translation = _complete(load_dialect(origin, source).translate(values, source, is_file=True), values)
+        translation = _complete(load_dialect(origin, source).translate(read.tree, source, is_file=True), read.tree)
     elif origin in (aligned := _list_aligned()):
         alignment = aligned[origin]
-        translation = translate_native(alignment, origin, _resolve_own_keys(values))
+        translation = translate_native(alignment, origin, _resolve_own_keys(read.tree))
     else:
         raise UsageError(f"--from {origin}: there is no such source; there are {', '.join(list_sources())}")
     roots: Tree = change_leaves(translation.roots, lambda value, _: value)
     answers = {answer.key: answer for answer in translation.answers}
-    agent = _add_agent(roots)
-    problems, is_unchecked = _drop_faults(roots, answers, alignment, target, agent)
+    answers |= {key: Answer(key=key, kind="dropped", reason=reason) for key, reason in read.without_value.items()}
+    if all(answer.kind == "dropped" for answer in answers.values()):
+        message = f"no key of this file is one of '{origin}'; the first is {next(iter(answers))!r}."
+        raise ConfigError([Problem(message=message, file=source)])
+    agent = add_agent(roots)
+    _add_tasks(roots)
+    _drop_unset(roots, answers)
+    there = target.parent / AGENT_FILE
+    is_new = agent is not None and not there.exists()
+    problems, is_unchecked = _drop_faults(roots, answers, alignment, target)
+    if agent is not None and not is_new:
+        problems = [*problems, *check_agent(there, roots)]
     return Imported(
-        text=_write(roots, answers.values(), source, origin),
+        text=write_yaml(roots, answers.values(), source.name, origin),
         answers=tuple(answers.values()),
-        open_problems=tuple(problems),
+        open_problems=tuple(problem for problem in problems if not (is_new and _is_about_agent(problem))),
         agent=agent,
         is_unchecked=is_unchecked,
     )
 
 
 def _list_dialects() -> tuple[str, ...]:
-    return tuple(sorted(point.name for point in entry_points(group=GROUP)))
+    return tuple(candidate.name for candidate in Catalog.discover(kinds=("dialect",)).candidates("dialect"))
 
 
 def _list_aligned() -> Mapping[str, Alignment]:
     """Return the alignments of the installed backbones that have one; importing a backbone's class is light."""
-    from astuner.plugins.catalog import Catalog
-    from astuner.plugins.drivers import load
-
     found = {}
     for candidate in Catalog.discover(kinds=("backbone",)).candidates("backbone"):
         try:
-            alignment = getattr(load(candidate), "alignment", None)
+            offer = find_offer(load(candidate), HasAlignment)
         except AstunerError:
             continue  # `plugin list` says what it lacks
-        if isinstance(alignment, Alignment):
-            found[candidate.name] = alignment
+        if offer is not None:
+            found[candidate.name] = offer.alignment
     return found
 
 
-def _read_source(source: Path) -> Mapping[str, Any]:
+def _read_source(source: Path) -> ShellOverrides:
     try:
         text = source.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError([Problem(message=f"the file cannot be read: {error.strerror}.", file=source)]) from error
     except UnicodeDecodeError as error:
         raise ConfigError([Problem(message=f"the file is not UTF-8 text: {error.reason}.", file=source)]) from error
-    values = read_shell_overrides(text, source) if source.suffix in (".sh", ".bash") else read_yaml(text, source).values
+    if source.suffix in (".sh", ".bash"):
+        return read_shell_overrides(text, source)
+    values = read_yaml(text, source).values
     if not isinstance(values, dict) or not values:
         raise ConfigError([Problem(message="the file must be a mapping of keys.", file=source)])
-    return values
+    return ShellOverrides(tree=values)
 
 
 def _resolve_own_keys(values: Mapping[str, Any]) -> Tree:
@@ -167,18 +161,23 @@ def _complete(translation: Translation, values: Mapping[str, Any]) -> Translatio
     return evolve(translation, answers=tuple(answers))
 
 
-def _add_agent(roots: Tree) -> str | None:
-    if get(roots, f"{ROOT}.rollout.user_workflow") is not None:
-        return None
-    put(roots, f"{ROOT}.rollout.user_workflow", f"./{AGENT_FILE}:Agent")
-    if get(roots, f"{ROOT}.task_judge.judge_type") is None:
-        put(roots, f"{ROOT}.task_judge.judge_type", "customized_protocol")
-        put(roots, f"{ROOT}.task_judge.judge_protocol", f"./{AGENT_FILE}:compute_reward")
-    return AGENT
+def _add_tasks(roots: Tree) -> None:
+    """Name a file for the tasks where the source names none that can be read here, so that it is the user's to provide."""
+    if get(roots, f"{ROOT}.task_reader.type") is None:
+        put(roots, f"{ROOT}.task_reader", {"type": "dataset_file", "dataset_file": {"training": {"file_path": TASKS_FILE}}})
+
+
+def _drop_unset(roots: Tree, answers: dict[str, Answer]) -> None:
+    """Leave out what the environment would have to say and does not, unless only the user can say it: the model, the data."""
+    for key, value in flatten(roots).items():
+        names = [name for name in _VARIABLE.findall(str(value)) if name not in os.environ]
+        if names:
+            message = f"it comes from the environment variable {names[0]}, which is not set; {key} is the key to set"
+            _drop(Problem(key=key, message=message), roots, answers)
 
 
 def _drop_faults(
-    roots: Tree, answers: dict[str, Answer], alignment: Alignment | None, target: Path, agent: str | None
+    roots: Tree, answers: dict[str, Answer], alignment: Alignment | None, target: Path
 ) -> tuple[Sequence[Problem], bool]:
     """Leave out what this configuration may not hold, each with the reason; return what is left to the user."""
     ask_trainer = True
@@ -186,7 +185,7 @@ def _drop_faults(
     for _ in range(MOST_ROUNDS):
         loaded = _load(roots, target)
         problems = [*loaded.problems]
-        if alignment is not None and all(_is_for_the_user(problem.key or "", roots) for problem in problems):
+        if alignment is not None and all(_is_for_the_user(problem.key or "") for problem in problems):
             try:
                 problems += align(alignment, loaded, ask_trainer=ask_trainer).problems
             except (AstunerError, ImportError):
@@ -194,7 +193,7 @@ def _drop_faults(
                 problems += align(alignment, loaded, ask_trainer=False).problems
         if sum(_drop(problem, roots, answers) for problem in problems) == 0:
             break
-    return [evolve(problem, file=None, line=None) for problem in problems if not _is_agent(problem, agent)], not ask_trainer
+    return [evolve(problem, file=None, line=None) for problem in problems], not ask_trainer
 
 
 def _load(roots: Tree, target: Path) -> LoadedConfig:
@@ -211,7 +210,7 @@ def _drop(problem: Problem, roots: Tree, answers: dict[str, Answer]) -> bool:
     placed = {
         key: answer
         for key, answer in answers.items()
-        if answer.kind == "translated" and not any(_is_for_the_user(ours, roots) for ours in answer.keys)
+        if answer.kind == "translated" and not any(_is_for_the_user(ours) for ours in answer.keys)
     }
     meant = [key for key, answer in placed.items() if any(_is_part(wrong, ours) or _is_part(ours, wrong) for ours in answer.keys)]
     named = [key for key in placed if re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.])", problem.message)]
@@ -226,9 +225,9 @@ def _is_part(key: str, section: str) -> bool:
     return key == section or key.startswith((f"{section}.", f"{section}["))
 
 
-def _is_for_the_user(key: str, roots: Tree) -> bool:
-    """Whether a key stays although something is wrong with it: it names a file of the user's, or a variable to be set."""
-    return key.startswith(USERS_FILES) or "${oc.env" in str(get(roots, key))
+def _is_for_the_user(key: str) -> bool:
+    """Whether a key stays although something is wrong with it: it names a file of the user's."""
+    return key.startswith(USERS_FILES)
 
 
 def _remove(roots: Tree, key: str) -> None:
@@ -240,16 +239,25 @@ def _remove(roots: Tree, key: str) -> None:
             _remove(roots, ".".join(above))
 
 
-def _is_agent(problem: Problem, agent: str | None) -> bool:
-    return agent is not None and problem.key in (f"{ROOT}.rollout.user_workflow", f"{ROOT}.task_judge.judge_protocol")
+def _is_about_agent(problem: Problem) -> bool:
+    """Whether a problem is about `agent.py`, which is not written yet."""
+    return problem.key in (f"{ROOT}.rollout.user_workflow", f"{ROOT}.task_judge.judge_protocol")
 
 
-def _write(roots: Mapping[str, Any], answers: Iterable[Answer], source: Path, origin: str) -> str:
-    lines = [f"# From {source.name}, a configuration of {origin}."]
-    left_out = [answer for answer in answers if answer.kind == "dropped"]
-    if left_out:
-        lines.append("# Left out:")
-        lines += [f"#   {answer.key}: {answer.reason}" for answer in left_out]
+def write_yaml(roots: Mapping[str, Any], answers: Iterable[Answer], source: str, origin: str) -> str:
+    """Return the YAML of a translated configuration, whose comments say what was left out of a source and why."""
+    lines = [f"# From {source}, a configuration of {origin}."]
+    answers = tuple(answers)
+    for title, kind in (("Left out", "dropped"), ("Not the same", "translated")):
+        noted = [answer for answer in answers if answer.kind == kind and answer.reason]
+        if noted:
+            lines.append(f"# {title}:")
+            lines += [f"#   {answer.key}: {answer.reason}" for answer in noted]
     order = list(attrs.fields_dict(Config))
     ours = dict(sorted(roots[ROOT].items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
-    return "\n".join(lines) + "\n" + dump_yaml({**roots, ROOT: ours})
+    return "\n".join(map(_keep_in_line, lines)) + "\n" + dump_yaml({**roots, ROOT: ours})
+
+
+def _keep_in_line(text: str) -> str:
+    """Return a comment without what would end it, or may not be in a YAML: a value of the source can have line breaks."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

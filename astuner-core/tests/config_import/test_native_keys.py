@@ -8,7 +8,7 @@ from typing import Any
 from astuner.config.alignment import Alignment, Constant, Import, Row
 from astuner.config.dialects import Answer
 from astuner.config.trees import flatten
-from astuner.planning.native_import import translate_native
+from astuner.config_import.native_keys import translate_native
 
 
 def halve(value: Any) -> Mapping[str, Any]:
@@ -19,6 +19,10 @@ def halve(value: Any) -> Mapping[str, Any]:
 
 def keep_unknown(name: Any) -> Mapping[str, Any] | None:
     return {} if name == "grpo" else None
+
+
+def note_small(value: Any) -> str:
+    return "the rest is not taken" if value < 4 else ""
 
 
 ALIGNMENT = Alignment(
@@ -35,7 +39,7 @@ ALIGNMENT = Alignment(
         "free": {},
     },
     frozen={"loop.kind": "core leads it"},
-    imports=(Import("loop.rows", halve), Import("algorithm", keep_unknown)),
+    imports=(Import("loop.rows", halve, note=note_small), Import("algorithm", keep_unknown)),
 )
 
 
@@ -91,3 +95,18 @@ def test_every_leaf_has_one_answer_in_the_order_of_the_file() -> None:
     values = {"free": {"b": 1, "a": [1, 2]}, "loop": {"rows": 2, "kind": "steps"}, "sampler": {"temperature": 1}}
     answers = translate_native(ALIGNMENT, "acme", values).answers
     assert [answer.key for answer in answers] == list(flatten(values))
+
+
+def test_what_does_not_come_along_is_noted() -> None:
+    assert translate({"loop": {"rows": 2}})[1]["loop.rows"].reason == "the rest is not taken"
+    assert translate({"loop": {"rows": 16}})[1]["loop.rows"].reason == ""
+
+
+def test_an_empty_section_is_not_needed() -> None:
+    found, answers = translate({"loop": {}, "sampler": {"temperature": 0.5}})
+    assert answers["loop"].kind == "ignored"
+    assert "acme.loop" not in found
+
+
+def test_a_key_of_another_section_with_a_like_name_is_not_suggested() -> None:
+    assert "did it mean" not in translate({"other": {"temperature": 1.0}})[1]["other.temperature"].reason

@@ -16,6 +16,9 @@ __all__ = ["translate_native"]
 
 DEFAULT = "that is the trainer's default"
 OURS = "that is our default too"
+EMPTY = "the section is empty"
+LIKENESS = 0.9
+"""Of a misspelt key. Sections of other engines have names that are like those of the one that is driven."""
 
 
 def translate_native(alignment: Alignment, backbone: str, values: Mapping[str, Any]) -> Translation:
@@ -52,8 +55,9 @@ class _Translator:
         covered = [leaf for native in one.native[: one.asks] for leaf in self._find_leaves(native) if leaf not in self._answers]
         if not covered:
             return
+        values = [get(self._values, native) for native in one.native]
         try:
-            found = one.value(*(get(self._values, native) for native in one.native))
+            found = one.value(*values)
         except ValueError as error:
             self._answers |= {leaf: Answer(key=leaf, kind="dropped", reason=str(error)) for leaf in covered}
             return
@@ -62,13 +66,16 @@ class _Translator:
         for key, value in found.items():
             put(self._ours, key, value)
         keys = tuple(f"astuner.{key}" for key in found)
-        kind, reason = ("translated", "") if keys else ("ignored", OURS)
+        note = one.note(*values) if one.note is not None else ""
+        kind, reason = ("translated", note) if keys else ("ignored", OURS)
         self._answers |= {leaf: Answer(key=leaf, kind=kind, keys=keys, reason=reason) for leaf in covered}  # type: ignore[arg-type]
 
     def _find_leaves(self, native: str) -> Iterator[str]:
         return (leaf for leaf in self._leaves if leaf == native or leaf.startswith(f"{native}."))
 
     def _place(self, key: str, value: Any) -> Answer:
+        if value == {}:
+            return Answer(key=key, kind="ignored", reason=EMPTY)
         for row in self._alignment.rows:
             if key in row.native and row.value is None:
                 put(self._ours, row.keys[0], value)
@@ -80,7 +87,7 @@ class _Translator:
             if key in self._defaults and self._defaults[key] == value:
                 return Answer(key=key, kind="ignored", reason=DEFAULT)
             if not _is_known(key, self._defaults):
-                closest = find_closest(key, self._defaults)
+                closest = find_closest(key, self._defaults, LIKENESS)
                 hint = f"; did it mean {closest}?" if closest else ""
                 return Answer(key=key, kind="dropped", reason=f"the trainer has no such key{hint}")
         put(self._native, key, value)
