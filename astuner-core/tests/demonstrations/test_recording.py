@@ -113,7 +113,6 @@ def test_a_conversation_that_is_too_long_is_refused_with_both_lengths(renderer: 
 
 
 def test_messages_that_the_template_refuses_are_refused(make_renderer: Callable[[str], TemplateRenderer]) -> None:
-    [problem] = record(
-        make_renderer("alternating"), say("assistant", "hi"), say("user", "there"), say("assistant", "hello")
-    ).problems
+    messages = (say("user", "hi"), say("assistant", "hello"), say("assistant", "there"))
+    [problem] = record(make_renderer("alternating"), *messages).problems
     assert "demos.jsonl:7: The model's chat template refuses these messages: roles must alternate" in str(problem)

@@ -32,7 +32,7 @@ def count_first_systems(messages: Sequence[Message]) -> int:
 
 def join_system_and_user(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Put the first system message before the text of the user message after it."""
-    if messages[0]["role"] != "system":
+    if not messages or messages[0]["role"] != "system":
         return list(messages)
     text, rest = messages[0]["content"], list(messages[1:])
     if rest and rest[0]["role"] == "user":
