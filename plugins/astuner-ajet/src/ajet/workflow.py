@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,8 +22,9 @@ class Workflow(BaseModel):
 
     async def execute(self, workflow_task: WorkflowTask, tuner: AjetTuner) -> WorkflowOutput:
         """Play one episode; older code has the method `agentscope_execute(workflow_task, model_tuner)` instead."""
-        older: Callable[[WorkflowTask, AjetTuner], Awaitable[WorkflowOutput]] = self.agentscope_execute
-        return await older(workflow_task, tuner)
+        older: Any = self
+        output: WorkflowOutput = await older.agentscope_execute(workflow_task, tuner)
+        return output
 
     @classmethod
     def as_workflow(cls) -> type[Any]:
