@@ -66,6 +66,10 @@ def test_the_library_is_among_the_revisions():
         ({"taskset": {"id": "vowels"}}, "env.agent.runtime.type: 'prime' rents a sandbox .* PRIME_API_KEY; .*subprocess"),
         ({**VOWELS, "agent": {"runtime": {"type": "docker"}}}, "env.agent.runtime.type: 'docker' .* not on PATH"),
         ({**VOWELS, "agent": {"runtime": {"type": "modal"}}}, "env.agent.runtime.type: 'modal' needs the package modal"),
+        (
+            {**VOWELS, "agent": {**LOCAL, "harness": {"id": "null"}}},
+            "env.agent.harness: .* 'null' are started with uv.*pip install uv",
+        ),
         ({**VOWELS, "agent": {**LOCAL, "harness": {"id": "codex"}}}, "env.agent: Harness 'codex' needs a container"),
         (
             {**VOWELS, "agent": {**LOCAL, "model": "gpt-6"}},

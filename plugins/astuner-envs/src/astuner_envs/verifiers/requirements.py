@@ -51,12 +51,19 @@ def _find_pairing_problem(environment: Any, role: str, spec: Any, harness_config
 
     kind = type(environment.taskset).task_type()
     tools = [*kind.toolsets(environment.config.taskset.task), *environment.taskset.toolsets(environment.config.taskset)]
+    harness = load_harness(harness_config)
     try:
-        validate_pairing(load_harness(harness_config), kind, spec.runtime, tools=tools)
+        validate_pairing(harness, kind, spec.runtime, tools=tools)
     except ValueError as error:
         yield f"{role}: {error} (`--env.{role}` is {role} here)"
     if missing := _find_missing_sandbox(spec.runtime.type):
         yield f"{role}.runtime.type: {missing}; an agent that needs no sandbox plays with {{type: subprocess}}"
+    if spec.runtime.type == "subprocess" and type(harness).__module__.startswith("verifiers.") and shutil.which("uv") is None:
+        # verifiers would download uv, and install it for the user.
+        yield (
+            f"{role}.harness: the programs of '{harness_config.id}' are started with uv, which is not on PATH: pip install uv, "
+            "in an environment that is activated"
+        )
 
 
 def _find_missing_sandbox(runtime: str) -> str | None:
