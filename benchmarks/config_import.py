@@ -1,7 +1,7 @@
 """What `astuner config import` makes of another trainer's own examples: a table of keys, file by file.
 
 `python benchmarks/config_import.py DIR --from trinity`, where the trainer is installed, reads every YAML and script below DIR.
-Files and variables that only the user can provide (the model, the data) are replaced before a result is validated, and counted.
+What only the user has (the model, the data, the code of an agent) is replaced before a result is validated, and counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import yaml
 from attrs import evolve, frozen
 
 from astuner.config.trees import flatten
-from astuner.config_import.agent_file import AGENT_FILE
+from astuner.config_import.agent_file import AGENT, AGENT_FILE, NAMES
 from astuner.config_import.importing import USERS_FILES, Imported, import_config
 from astuner.errors import AstunerError, ConfigError
 from astuner.planning.plan import plan_run
@@ -80,8 +80,7 @@ def count_keys(path: Path, name: str, origin: str) -> Row:
         target = Path(home) / "tune.yaml"
         imported = import_config(path, origin, target)
         target.write_text(imported.text, encoding="utf-8")
-        if imported.agent is not None:
-            (target.parent / AGENT_FILE).write_text(imported.agent, encoding="utf-8")
+        (target.parent / AGENT_FILE).write_text(AGENT, encoding="utf-8")
         return Row(
             name=name,
             counts=Counter(classify(imported)),
@@ -108,6 +107,9 @@ def validate(target: Path) -> str:
     overrides = []
     for key, value in flatten(values).items():
         if key.startswith(USERS_FILES) and isinstance(value, str) and not value.startswith(f"./{AGENT_FILE}"):
+            if name := NAMES.get(key.removeprefix("astuner.")):
+                overrides.append(f"{key}=./{AGENT_FILE}:{name}")
+                continue
             is_path = value.startswith(("/", "~", "."))
             if "${oc.env:" not in value and not key.endswith("file_path") and not is_path:
                 continue

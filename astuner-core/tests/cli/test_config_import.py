@@ -146,6 +146,14 @@ def test_a_file_of_another_trainer_is_refused(astuner: Astuner, acme: Path) -> N
     assert "no key of this file is one of 'acme'; the first is 'process'" in found.stderr
 
 
+def test_a_file_without_a_section_of_the_trainer_is_refused(astuner: Astuner, acme: Path) -> None:
+    (acme / "site" / "acme_dialect.py").write_text(DROPS_ALL.replace('{"backbone": "debug"}', "{}").replace("dropped", "ignored"))
+    (acme / "theirs.yaml").write_text("jobs: []\n")
+    found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))
+    assert found.returncode == 2
+    assert "no key of this file is one of 'acme'" in found.stderr
+
+
 def test_a_variable_of_a_script_is_named_with_the_key_it_feeds(astuner: Astuner, acme: Path) -> None:
     (acme / "site" / "acme_dialect.py").write_text(SCRIPTED)
     (acme / "run.sh").write_text("python x sec.weights=$NO_SUCH_MODEL sec.dice=$NO_SUCH_SEED sec.name=a_$(date) sec.batch=3\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from astuner.config.dialects import Answer
 from astuner.config.trees import flatten
 from astuner_local.trl_dialect import DROPPED, IGNORED, READERS, RENAMED, TrlDialect
 
+FIELDS: list[str] = json.loads((Path(__file__).parent / "grpo_config_fields.json").read_text())["trl 1.16.0, GRPOConfig"]
 FILE: Mapping[str, Any] = {
     "model_name_or_path": "org/model",
     "dataset_name": "org/sums",
@@ -92,6 +95,19 @@ def test_no_key_has_two_answers() -> None:
     tables = [RENAMED, READERS, DROPPED, IGNORED]
     keys = [key for table in tables for key in table]
     assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("value", [None, 1, "x", [], {}])
+def test_every_field_of_grpo_config_is_answered(value: object) -> None:
+    assert len(FIELDS) > 70
+    answers = TrlDialect().translate({**dict.fromkeys(FIELDS, value), "num_generations": 8}).answers
+    assert [answer.key for answer in answers] == list(dict.fromkeys([*FIELDS, "num_generations"]))
+    assert [answer.key for answer in answers if not (answer.keys or answer.reason)] == []
+
+
+def test_most_fields_of_grpo_config_have_an_answer_of_their_own() -> None:
+    generic = [field for field in FIELDS if field not in {*RENAMED, *READERS, *DROPPED, *IGNORED}]
+    assert len(generic) <= 12, generic
 
 
 def test_no_file_is_taken_for_one_of_trl() -> None:

@@ -79,7 +79,7 @@ def import_config(source: Path, origin: str, target: Path) -> Imported:
     roots: Tree = change_leaves(translation.roots, lambda value, _: value)
     answers = {answer.key: answer for answer in translation.answers}
     answers |= {key: Answer(key=key, kind="dropped", reason=reason) for key, reason in read.without_value.items()}
-    if all(answer.kind == "dropped" for answer in answers.values()):
+    if not roots.get(ROOT) or all(answer.kind == "dropped" for answer in answers.values()):
         message = f"no key of this file is one of '{origin}'; the first is {next(iter(answers))!r}."
         raise ConfigError([Problem(message=message, file=source)])
     agent = add_agent(roots)
