@@ -137,9 +137,10 @@ def test_one_changed_line_plays_it_in_bubblewrap(followed: Followed, program: Ca
     conf.write_text(conf.read_text(encoding="utf-8").replace("[./agent]", f"[{pi.parents[2]}]"), encoding="utf-8")
     command = ["-m", "astuner", "run", "--conf", "tune.yaml", "--backbone", "debug"]
     settings = ("experiment_name=boxed", "debug.debug_first_n_tasks=1", "rollout.num_repeat=1")
-    said = run_python([*command, *(word for setting in settings for word in ("--set", setting))], followed.home, pi)
-    assert "system: Use bash." in said
-    assert re.search(r"<cwd>\s+/work\s+</cwd>", said)
+    run_python([*command, *(word for setting in settings for word in ("--set", setting))], followed.home, pi)
+    [episode] = astuner.Run(followed.home / "launcher_record" / "boxed.debug").episodes()
+    assert not episode.failures
+    assert re.search(r"<cwd>\s+/work\s+</cwd>", str(episode.calls[0].messages[0]["content"]))
 
 
 def test_the_script_writes_the_data(tmp_path: Path) -> None:
