@@ -56,7 +56,7 @@ REFERENCE = "the reference is the model that the run began with"
 
 DROPPED: Mapping[str, str] = {
     "model_init_kwargs": "model.dtype, and model.path",
-    "trust_remote_code": "models and tokenizers with code of their own are not loaded",
+    "trust_remote_code": "models and tokenizers that bring code are not loaded",
     "generation_batch_size": "data.train_batch_size counts tasks, each with rollout.num_repeat episodes",
     "steps_per_generation": "trainer_common.mini_batch_num cuts a step into several updates",
     "generation_kwargs": "training wants the distribution that was sampled: rollout.temperature, top_p and top_k",

@@ -33,7 +33,7 @@ DATA: Mapping[str, str] = {
     "data.video_key": IMAGES,
     "data.audio_key": IMAGES,
     "data.image_patch_size": IMAGES,
-    "data.trust_remote_code": "models and tokenizers with code of their own are not loaded",
+    "data.trust_remote_code": "models and tokenizers that bring code are not loaded",
     "data.val_batch_size": "validation plays as many episodes at once as rollout.max_env_worker allows",
     "data.gen_batch_size": "data.train_batch_size is what is played for a step",
     "data.dataloader_num_workers": "one reader yields the tasks: task_reader",
