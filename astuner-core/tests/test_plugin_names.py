@@ -15,8 +15,8 @@ from astuner.published import CORE, read_published
 SOURCES = Path(astuner.__file__).parent
 GENERATED = "plugins/published.toml"
 
-KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed")
-"""Keys that users type, in configurations that exist."""
+KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
+"""Keys that users type, in configurations and data sets that exist."""
 
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("clients/env_service/", "env_service"): "a client that several plugins share, since none may import another",
