@@ -158,5 +158,5 @@ def _find_message(body: bytes) -> str:
     text = body[body.find(b"{") : body.rfind(b"}") + 1]
     try:
         return str(json.loads(text)["message"])
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, RecursionError):
         return body.decode(errors="replace").strip()

@@ -126,7 +126,7 @@ class _Reading:
 def _split_copied(rest: str) -> list[str]:
     try:
         found = json.loads(rest) if rest.startswith("[") else shlex.split(rest)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
 
