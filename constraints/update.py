@@ -101,6 +101,8 @@ WANTED_WITH_VERIFIERS = [
     "pytest-xdist",
     # What verifiers starts its programs with.
     "uv",
+    # The games of TextArena, whose taskset ships with verifiers.
+    "verifiers[ta]",
 ]
 WANTED_WITH_VLLM = [
     f"{ROOT}/astuner-core[rollout]",
