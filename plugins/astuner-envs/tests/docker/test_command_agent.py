@@ -60,7 +60,7 @@ def test_a_program_is_played_judged_and_its_tokens_are_trained(play: Play) -> No
         ("while :; do cat /usr/bin/* >> big; done", {}, {"max_disk_bytes": 10**7}, "workflow_error", "allows (max_disk_bytes)"),
         ("exit 3", {"nonzero_exit": "fail"}, {}, "workflow_error", "ended with exit code 3"),
         ("true", {"command": ["./none"]}, {}, "workflow_error", "cannot be started: No such file or directory: ./none"),
-        ("true", {}, {"image": None}, "service_unavailable", "names no image in its metadata"),
+        ("true", {}, {"image": None}, "service_unavailable", "names no image (docker_image of its metadata)"),
     ],
 )
 def test_what_goes_wrong_fails_that_episode_with_the_reason(

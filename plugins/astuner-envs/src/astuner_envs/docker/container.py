@@ -76,11 +76,9 @@ class Container:
 
     def has_program(self, name: str, env: Mapping[str, str]) -> bool:
         """Whether a program is on the `PATH` in it."""
-        with self.daemon.explain("a program cannot be looked for in a container"):
-            words = ["/bin/sh", "-c", LOOK, "sh", name]
-            made = self.daemon.api.exec_create(self.id, words, environment=dict(env))["Id"]
-            said: bytes = self.daemon.api.exec_start(made)
-        return said.strip() == b"found"
+        _, stream = self.daemon.execute(self.id, ["/bin/sh", "-c", LOOK, "sh", name], env, "")
+        with self.daemon.explain("a program cannot be looked for in a container"), stream:
+            return read_line(stream)[0] == b"found"
 
     def count_processes(self) -> int:
         """Return the number of its processes and threads, without those of the sandbox."""
