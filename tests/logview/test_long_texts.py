@@ -11,7 +11,7 @@ from checked_page import Watch, open_context
 from long_run import DRAFT, RUN_NAME, SAME, TASK, THOUGHT
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from viewer import Viewer
-from viewer_pages import find_run, list_pages, open_page, settle
+from viewer_pages import SLOW_MS, find_run, list_pages, open_page, settle
 
 SHOW = re.compile("Show all")
 
@@ -41,7 +41,8 @@ def board(page: Page, window: BrowserContext, viewer: Viewer) -> Locator:
 def file(browser: Browser, window: BrowserContext, viewer: Viewer, watch: Watch, tmp_path: Path) -> Iterator[Page]:
     """The exported file of the group, opened without a network."""
     run = find_run(window, viewer, RUN_NAME)
-    answer = window.request.get(f"{viewer.origin}/api/export/group.html?run={run}&split=train&step=1&task={TASK}")
+    address = f"{viewer.origin}/api/export/group.html?run={run}&split=train&step=1&task={TASK}"
+    answer = window.request.get(address, timeout=SLOW_MS)
     (tmp_path / "group.html").write_bytes(answer.body())
     with open_context(browser, watch, offline=True) as alone:
         page = alone.new_page()
