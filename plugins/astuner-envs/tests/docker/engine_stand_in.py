@@ -15,12 +15,14 @@ import os
 import shutil
 import signal
 import socketserver
+import stat
 import subprocess
 import sys
 import tarfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -84,7 +86,14 @@ class Container:
         return count
 
     def measure(self) -> int:
-        return sum(path.lstat().st_size for path in self.root.rglob("*") if not path.is_symlink() and path.is_file())
+        total = 0
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                # It may be removed meanwhile, with its container too.
+                with suppress(OSError):
+                    found = os.lstat(os.path.join(folder, name))
+                    total += found.st_size if stat.S_ISREG(found.st_mode) else 0
+        return total
 
     def kill(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -183,7 +192,11 @@ class Handler(BaseHTTPRequestHandler):
         words = [unquote(word) for word in parts.path.split("/") if word]
         if words and words[0].startswith("v1."):
             del words[0]
-        self._answer_call(self.command, words)
+        try:
+            self._answer_call(self.command, words)
+        except (FileNotFoundError, ProcessLookupError) as error:
+            # Its container has just ended.
+            self._refuse(409, f"container is not running: {error}")
 
     def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") == "chunked":
@@ -291,8 +304,8 @@ class Handler(BaseHTTPRequestHandler):
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
             archive.add(path, path.name)
-        stat = base64.b64encode(json.dumps({"name": path.name, "size": 0, "mode": 0}).encode()).decode()
-        self._send(200, buffer.getvalue(), {"X-Docker-Container-Path-Stat": stat})
+        described = base64.b64encode(json.dumps({"name": path.name, "size": 0, "mode": 0}).encode()).decode()
+        self._send(200, buffer.getvalue(), {"X-Docker-Container-Path-Stat": described})
 
     def _stream_exec(self, made: Exec) -> None:
         process = made.start()
