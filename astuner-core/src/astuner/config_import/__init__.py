@@ -1,1 +1,1 @@
-"""`astuner config import`: the configuration of another trainer as one of ours. No training run enters this room."""
+"""`astuner config import`: translating the configuration of another trainer. No training run enters this room."""
