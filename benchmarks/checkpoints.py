@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from astuner.runs.manifest import find_damage, write_manifest
+from astuner.runs.store.manifest import find_damage, write_manifest
 
 GB = 1_000_000_000
 BLOCK = 10_000_000

@@ -20,11 +20,11 @@ from typing import Any
 import yaml
 from attrs import evolve, frozen
 
-from astuner.config.trees import flatten
-from astuner.config_import.agent_file import AGENT, AGENT_FILE, NAMES
-from astuner.config_import.importing import USERS_FILES, Imported, import_config
-from astuner.errors import AstunerError, ConfigError
-from astuner.planning.plan import plan_run
+from astuner.contract.errors import AstunerError, ConfigError
+from astuner.settings.config.trees import flatten
+from astuner.settings.planning.plan import plan_run
+from astuner_tools.config_import.agent_file import AGENT, AGENT_FILE, NAMES
+from astuner_tools.config_import.importing import USERS_FILES, Imported, import_config
 
 SUFFIXES = (".yaml", ".yml", ".sh")
 COLUMNS = ("keys", "arrived", "native", "not needed", "left out", "unanswered")

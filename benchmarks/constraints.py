@@ -57,7 +57,7 @@ def constrain_local_engine(model: Path, *, trained: bool) -> None:
     """Let the engine `local` of this process enforce tool calls, and train such answers if wanted."""
     from transformers import AutoTokenizer
 
-    from astuner.gateway.recording.call_policy import CallPolicy
+    from astuner.model.gateway.recording.call_policy import CallPolicy
     from astuner_local.engine.batch import BatchEngine
     from astuner_local.engine.plugin import LocalEngine
     from astuner_local.engine.sampler import DrawnTokens, Sampler

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from astuner.schema import Request, Sampling
+from astuner.contract.schema import Request, Sampling
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.engine.plugin import LocalEngine
 from astuner_local.forward.choose import make_forward

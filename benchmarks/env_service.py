@@ -24,8 +24,8 @@ from attrs import frozen
 from rich.console import Console
 from rich.table import Table
 
-from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Instance, Patience
-from astuner.processes.ports import free_port
+from astuner.shared.processes.ports import free_port
+from astuner_env_service.client import EnvServiceClient, EnvServiceFailed, Instance, Patience
 
 LEFT_S = 10.0
 """After which a process of a dead server counts as left behind."""

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astuner.testing.scripted_api import scripted_api
+from astuner_devkit.scripted_api import scripted_api
 
 SDK = "from openai import AsyncOpenAI; AsyncOpenAI(api_key='none')"
 TOKENIZER = "from transformers import AutoTokenizer; AutoTokenizer.from_pretrained('model')"

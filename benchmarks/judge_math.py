@@ -8,7 +8,7 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from astuner.schema import Task, WorkflowOutput, WorkflowTask
+from astuner.contract.schema import Task, WorkflowOutput, WorkflowTask
 from astuner_judges import MathAnswerAsJudge
 
 SOLUTION = "Janet sells 16 - 3 - 4 = <<16-3-4=9>>9 duck eggs a day.\nShe makes 9 * 2 = $<<9*2=18>>18 every day.\n#### 18"

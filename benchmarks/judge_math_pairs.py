@@ -11,7 +11,7 @@ from math_verify import parse, verify
 from rich.console import Console
 from rich.table import Table
 
-from astuner.schema import Task, WorkflowOutput, WorkflowTask
+from astuner.contract.schema import Task, WorkflowOutput, WorkflowTask
 from astuner_judges import MathAnswerAsJudge
 
 PAIRS = Path(__file__).resolve().parents[1] / "plugins" / "astuner-judges" / "tests" / "math_pairs.json"

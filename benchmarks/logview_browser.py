@@ -22,12 +22,12 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from rich.console import Console
 from rich.table import Table
 
-from astuner.builtin.loggers.jsonl_logger import JsonlLogger
-from astuner.judging.advantages import compute_advantages
-from astuner.judging.estimators import Grpo
-from astuner.rollout.metrics import compute_rollout_metrics
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles
+from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.judging.estimators import Grpo
+from astuner.episodes.rollout.metrics import compute_rollout_metrics
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import EpisodeFiles
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "logview"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from astuner.builtin.loggers.jsonl_logger import JsonlLogger
-from astuner.private_files import open_private
-from astuner.runs.codec import dump_verdict, encode_episode, encode_record
-from astuner.runs.directory import RunDirectory
-from astuner.runs.store_lines import seal
-from astuner.schema import Call, Episode, Sample, Task, Verdict, WeightSpan, WorkflowOutput
+from astuner.contract.schema import Call, Episode, Sample, Task, Verdict, WeightSpan, WorkflowOutput
+from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
+from astuner.runs.store.codec import dump_verdict, encode_episode, encode_record
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.store_lines import seal
+from astuner.shared.private_files import open_private
 
 SIBLINGS = 8
 LONG_TASK = "long"

@@ -22,8 +22,8 @@ def resident_bytes(pid: int | str = "self") -> int:
 
 def measure_streaming(gigabytes: float) -> dict[str, float]:
     """Write a large file, read it through the reader, and return how much the resident size grew."""
-    from astuner.builtin.readers.dataset_file import DatasetFileReader
-    from astuner.config.sections import DatasetFileSection, FileSplit
+    from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+    from astuner.settings.config.sections import DatasetFileSection, FileSplit
 
     with tempfile.TemporaryDirectory() as home:
         path = Path(home) / "large.jsonl"

@@ -34,18 +34,18 @@ from attrs import evolve
 from players_bare import measure_bare_cpu_ms
 from words import help_tokenizer
 
-from astuner.planning.plan import plan_run
-from astuner.players.opening import open_players
-from astuner.plugins.hooks import Hooks
-from astuner.rendering import load_renderer
-from astuner.rollout.host import make_training_sampling
-from astuner.rollout.runner import Round
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Episode, Group, Task
+from astuner.contract.schema import Episode, Group, Task
+from astuner.episodes.rollout.host import make_training_sampling
+from astuner.episodes.rollout.runner import Round
+from astuner.episodes.rollout_workers.opening import open_players
+from astuner.model.rendering import load_renderer
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner.settings.planning.plan import plan_run
+from astuner.settings.plugins.hooks import Hooks
 
 HERE = Path(__file__).parent
 REPEATS = 8
-PROGRAM = "astuner.players.program"
+PROGRAM = "astuner.episodes.rollout_workers.program"
 
 
 def write_project(directory: Path, given: argparse.Namespace, players: int) -> Path:

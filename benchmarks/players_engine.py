@@ -11,9 +11,9 @@ from attrs import frozen
 from traffic import ANSWER, TOOLS, first_messages, results
 
 from astuner import Tuner, Workflow, WorkflowOutput, WorkflowTask
-from astuner.protocols import RunInfo
-from astuner.rendering import load_renderer
-from astuner.schema import Capabilities, Chunk, Request
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.model.rendering import load_renderer
 
 
 class StubEngine:

@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astuner.testing.distribution import write_distribution
-from astuner.testing.project import write_project
+from astuner_devkit.distribution import write_distribution
+from astuner_devkit.project import write_project
 
 README = "\n## Section\n\n" + "A sentence of the description, as long as they usually are in a README.\n" * 20
 """Metadata of a published package holds its README; reading it is part of the cost."""

@@ -59,8 +59,8 @@ def resident_bytes() -> int:
 
 def read(path: Path) -> dict[str, float]:
     """Read the file in this process, and return what it took; importing what the format needs counts."""
-    from astuner.builtin.readers.dataset_file import DatasetFileReader
-    from astuner.config.sections import DatasetFileSection, FileSplit
+    from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+    from astuner.settings.config.sections import DatasetFileSection, FileSplit
 
     reader = DatasetFileReader(DatasetFileSection(training=FileSplit(file_path=path.name)), path.parent)
     before, peak, stop = resident_bytes(), 0, threading.Event()

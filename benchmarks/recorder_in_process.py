@@ -16,10 +16,10 @@ from recorder_servers import CannedEngine, Stub, answer_ids, spec
 from traffic import TOOLS, first_messages, results
 from words import help_tokenizer
 
-from astuner.gateway import Gateway
-from astuner.gateway.client_library import client_library
-from astuner.gateway.transport import make_client
-from astuner.rendering import TemplateRenderer
+from astuner.model.gateway import Gateway
+from astuner.model.gateway.client_library import client_library
+from astuner.model.gateway.transport import make_client
+from astuner.model.rendering import TemplateRenderer
 
 CONVERSATIONS, TURNS, WARM_UP = 20, 10, 2
 

@@ -15,9 +15,9 @@ from attrs import define, field
 from traffic import ANSWER
 from words import help_tokenizer
 
-from astuner.gateway import EpisodeSpec, Gateway
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Capabilities, Chunk, Request, Sampling
+from astuner.contract.schema import Capabilities, Chunk, Request, Sampling
+from astuner.model.gateway import EpisodeSpec, Gateway
+from astuner.model.rendering import TemplateRenderer
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -16,11 +16,11 @@ from attrs import evolve
 from rich.console import Console
 from rich.table import Table
 
-from astuner.inspection.run import Run
-from astuner.replays.replay import replay_run
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Call, Episode, Group, Sample, Task, Verdict, WeightSpan, WorkflowOutput
+from astuner.contract.schema import Call, Episode, Group, Sample, Task, Verdict, WeightSpan, WorkflowOutput
+from astuner.runs.inspection.run import Run
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner_tools.replays.replay import replay_run
 
 SIBLINGS = 8
 GROUPS_IN_A_STEP = 16

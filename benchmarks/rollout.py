@@ -29,13 +29,13 @@ import yaml
 from attrs import define, evolve, field
 from words import help_tokenizer
 
-from astuner.planning.plan import Plan, plan_run
-from astuner.protocols import Engine, RunInfo
-from astuner.rendering import load_renderer
-from astuner.rollout.host import make_training_sampling, open_rollouts
-from astuner.rollout.runner import Round
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Chunk, Request, Task
+from astuner.contract.protocols import Engine, RunInfo
+from astuner.contract.schema import Chunk, Request, Task
+from astuner.episodes.rollout.host import make_training_sampling, open_rollouts
+from astuner.episodes.rollout.runner import Round
+from astuner.model.rendering import load_renderer
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner.settings.planning.plan import Plan, plan_run
 
 HERE = Path(__file__).parent
 SIZES = {
@@ -121,8 +121,8 @@ def write_project(directory: Path, given: argparse.Namespace, urls: Sequence[str
 @contextlib.contextmanager
 def server(plan: Plan, given: argparse.Namespace, directory: Path) -> Iterator[tuple[str, int]]:
     """Run a vLLM server; yield its address and the pid of its group."""
-    from astuner.config.model import Ready
-    from astuner.processes import free_port, launch, wait_until_ready
+    from astuner.settings.config.model import Ready
+    from astuner.shared.processes import free_port, launch, wait_until_ready
     from astuner_vllm.command import server_command
     from astuner_vllm.installed import installed
     from astuner_vllm.options import VllmOptions
@@ -176,7 +176,7 @@ async def measure(
     plan: Plan, given: argparse.Namespace, url: str | None, pid: int | None
 ) -> list[dict[str, Mapping[str, float]]]:
     """Return wall and CPU seconds, tokens and episodes of each way in each round."""
-    from astuner.plugins.hooks import Hooks
+    from astuner.settings.plugins.hooks import Hooks
 
     info: RunInfo = plan.run_info()
     info.directory.mkdir(parents=True, exist_ok=True)

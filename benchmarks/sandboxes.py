@@ -9,10 +9,10 @@ import time
 import click
 import psutil
 
-from astuner.builtin.sandboxes.bubblewrap import BubblewrapSandboxes
-from astuner.builtin.sandboxes.local import LocalSandboxes
-from astuner.errors import PluginError
-from astuner.protocols import Sandboxes, SandboxSpec
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import Sandboxes, SandboxSpec
+from astuner_agents.sandboxes.bubblewrap import BubblewrapSandboxes
+from astuner_agents.sandboxes.local import LocalSandboxes
 
 COMMAND = ["/bin/sh", "-c", "(setsid sleep 1000 &); sleep 1000 & exit 0"]
 """Leaves two processes behind, which the sandbox has to end."""
@@ -43,7 +43,7 @@ def _make_bubblewrap(warm: int, _: int, __: str | None) -> Sandboxes:
 
 
 def _make_docker(warm: int, count: int, image: str | None) -> Sandboxes:
-    from astuner_envs.docker import DockerOptions, DockerSandboxes
+    from astuner_agents.docker import DockerOptions, DockerSandboxes
 
     return DockerSandboxes(DockerOptions(image=image, warm=warm, max_sessions=count))
 

@@ -33,7 +33,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from astuner.schema import Request, Sample, Sampling
+from astuner.contract.schema import Request, Sample, Sampling
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.forward.choose import make_forward
 from astuner_local.tiny.tokenizer import train_tokenizer

@@ -28,7 +28,7 @@ from rich.table import Table
 
 import astuner
 import astuner_local.trainer.step
-from astuner.training.token_recorder import TokenRecorder
+from astuner.runs.training.token_recorder import TokenRecorder
 from astuner_local.trainer.token_record import TokenRecord
 
 RECORDING = ((astuner_local.trainer.step, "stack_token_values"), (TokenRecord, "read"), (TokenRecorder, "record"))

@@ -19,14 +19,14 @@ from attrs import define, field
 from traffic import ANSWER, TOOLS, first_messages, results
 from words import help_tokenizer
 
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.recording.messages import MessageReader
-from astuner.gateway.tree.token_tree import TokenTree
-from astuner.protocols import EpisodeIdentity
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Call
-from astuner.token_streams import prompt_length, stream_length
+from astuner.contract.protocols import EpisodeIdentity
+from astuner.contract.schema import Call
+from astuner.contract.token_streams import prompt_length, stream_length
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner.model.gateway.dialects.chat_completions import chat_request
+from astuner.model.gateway.recording.messages import MessageReader
+from astuner.model.gateway.tree.token_tree import TokenTree
+from astuner.model.rendering import TemplateRenderer
 
 REPOSITORY = Path(__file__).parents[1]
 TEST = REPOSITORY / "astuner-core/tests/gateway/recording/test_recording_properties.py"

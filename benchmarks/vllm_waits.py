@@ -21,8 +21,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from astuner.planning.plan import plan_run
-from astuner.plugins.hooks import Hooks
+from astuner.settings.planning.plan import plan_run
+from astuner.settings.plugins.hooks import Hooks
 
 ASTUNER = [sys.executable, "-m", "astuner"]
 KEY_VARIABLE = "VLLM_WAITS_KEY"
@@ -93,7 +93,7 @@ def main() -> None:
             first_transcript(project)
             load = os.getloadavg()
             transcripts = [first_transcript(project) for _ in range(rounds)]
-            from astuner.processes import list_programs
+            from astuner.shared.processes import list_programs
 
             (server,) = list_programs()
             os.environ[KEY_VARIABLE] = str(server.facts["key"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydoc_data.topics import topics
 from typing import Any
 
-from astuner.testing.tokenizer import SPECIAL_TOKENS, tiny_tokenizer
+from astuner_devkit.tokenizer import SPECIAL_TOKENS, tiny_tokenizer
 
 
 def help_tokenizer() -> Any:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Page, sync_playwright
 
-from astuner.inspection.run import Run
+from astuner.runs.inspection.run import Run
 
 HERE = Path(__file__).parent
 SIZES = {"run": (1280, 680), "group": (1440, 600), "tokens": (1280, 640)}

@@ -19,10 +19,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from astuner.builtin.loggers.step_figures import thin_rows
-from astuner.builtin.loggers.step_table import build_step_table
-from astuner.inspection.run import Run
-from astuner.schema import Group
+from astuner.contract.schema import Group
+from astuner.episodes.builtin.loggers.step_figures import thin_rows
+from astuner.episodes.builtin.loggers.step_table import build_step_table
+from astuner.runs.inspection.run import Run
 from astuner_local.quickstart.report import report
 
 HERE = Path(__file__).parent

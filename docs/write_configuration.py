@@ -13,13 +13,13 @@ from typing import Any
 
 from attrs import asdict, has
 
-from astuner.builtin.debug.debug_backbone import DebugBackbone
-from astuner.config.core_keys import read_core_keys
-from astuner.config.model import Config
-from astuner.planning.key_coverage import HonourTable, walk_schema
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.drivers import load
-from astuner.plugins.option_docs import OptionDescription, describe_options
+from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
+from astuner.settings.config.core_keys import read_core_keys
+from astuner.settings.config.model import Config
+from astuner.settings.planning.key_coverage import HonourTable, walk_schema
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.drivers import load
+from astuner.settings.plugins.option_docs import OptionDescription, describe_options
 from astuner_local.backbone import LocalBackbone
 
 HERE = Path(__file__).parent

@@ -18,11 +18,11 @@ from unittest.mock import patch
 from attrs import frozen
 
 from astuner import hookimpl
-from astuner.hookspecs import SPECS
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.extension import DECIDING
-from astuner.plugins.hooks import Hooks
-from astuner.plugins.tracing import VARIABLE
+from astuner.contract.hookspecs import SPECS
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.extension import DECIDING
+from astuner.settings.plugins.hooks import Hooks
+from astuner.settings.plugins.tracing import VARIABLE
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE / "examples" / "hooks"

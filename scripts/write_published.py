@@ -10,7 +10,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from astuner.plugins.kinds import GROUPS
+from astuner.settings.plugins.kinds import GROUPS
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLISHED = ROOT / "astuner-core" / "src" / "astuner" / "plugins" / "published.toml"

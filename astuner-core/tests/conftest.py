@@ -11,12 +11,12 @@ import pytest
 import yaml
 from attrs import evolve
 
-from astuner.rendering import TemplateRenderer
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Episode
-from astuner.testing.episodes import group
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.contract.schema import Episode
+from astuner.model.rendering import TemplateRenderer
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner_devkit.episodes import group
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 
 def build_tokenizer(template: str = "chatml") -> Any:

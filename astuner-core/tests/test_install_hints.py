@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner import install_hints
-from astuner.install_hints import command_for, install_command, install_from_index
+from astuner.shared import install_hints
+from astuner.shared.install_hints import command_for, install_command, install_from_index
 
 
 class InstalledCore(Distribution):

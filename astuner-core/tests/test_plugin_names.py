@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import astuner
-from astuner.published import CORE, read_published
+from astuner.shared.known_packages import CORE, read_published
 
 SOURCES = Path(astuner.__file__).parent
 GENERATED = "plugins/published.toml"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from astuner.private_files import make_private, make_private_directory, open_private
-from astuner.runs.atomic import write_text
-from astuner.runs.directory import RunDirectory
+from astuner.runs.store.atomic import write_text
+from astuner.runs.store.directory import RunDirectory
+from astuner.shared.private_files import make_private, make_private_directory, open_private
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from astuner.config.loading import LoadedConfig, load_config
-from astuner.config.native import align
+from astuner.settings.config.loading import LoadedConfig, load_config
+from astuner.settings.config.native import align
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "agentjet_examples"
 SHAPE = Path(__file__).parents[1] / "support" / "model_shapes" / "qwen2.5-7b"

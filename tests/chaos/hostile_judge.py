@@ -17,7 +17,7 @@ import numpy as np
 from judge import ExactAnswer
 
 from astuner import Judge, Verdict, WorkflowOutput, WorkflowTask
-from astuner.schema import Group
+from astuner.contract.schema import Group
 
 
 def _raise(error: BaseException) -> Any:

@@ -14,8 +14,8 @@ from python_server import PythonServer
 from runs_on_disk import metric_rows
 from supervised_run import Ended, Supervisor
 
-from astuner.runs.episode_store import read_episodes
-from astuner.schema import Unjudged
+from astuner.contract.schema import Unjudged
+from astuner.runs.store.episode_store import read_episodes
 
 HERE = Path(__file__).parent
 SETTINGS = (

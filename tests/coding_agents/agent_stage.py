@@ -12,14 +12,14 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway
-from astuner.protocols import EpisodeIdentity
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Call, Sampling
-from astuner.testing import tiny_tokenizer
-from astuner.token_streams import stream_ids
+from astuner.contract.protocols import EpisodeIdentity
+from astuner.contract.schema import Call, Sampling
+from astuner.contract.token_streams import stream_ids
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner.model.gateway import EpisodeRecorder, EpisodeSpec, Gateway
+from astuner.model.rendering import TemplateRenderer
+from astuner_devkit import tiny_tokenizer
 
 CONTEXT = 200_000
 """Tokens. The tiny tokenizer needs two or three characters for one, and the instructions of such agents are long."""

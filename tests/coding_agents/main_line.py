@@ -8,8 +8,8 @@ from pathlib import Path
 
 from agent_stage import continues
 
-from astuner.schema import Call
-from astuner.transcript.conversations import name_conversations
+from astuner.contract.schema import Call
+from astuner.episodes.transcript.conversations import name_conversations
 
 THOUGHT = "<think>\nA file is wanted.\n</think>\n\n"
 

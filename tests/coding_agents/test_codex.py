@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from agent_stage import AgentStage, Finished, check_training, continues, open_stage, write_tool_call
 
-from astuner.schema import Call
+from astuner.contract.schema import Call
 
 TASK = "Write hello into a file called hello.txt"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from agent_stage import CONTEXT, LONGEST_S, check_training, continues, write_tool_call
 
-from astuner.testing.run_in_process import PlayedRun
+from astuner_devkit.run_in_process import PlayedRun
 
 TASK = "Write hello into a file called hello.txt"
 
@@ -29,14 +29,14 @@ def test_a_preset_writes_its_file_and_every_token_is_trained(
     monkeypatch.setenv("PATH", f"{program(preset).parent}{os.pathsep}{os.environ['PATH']}")
     tool, arguments = ANSWERS[preset]
     played = run(
-        workflow="astuner.agents:Command",
+        workflow="astuner_agents:Command",
         tasks=[{"main_query": TASK, "answer": "It is written."}],
         replies=[write_tool_call(tool, arguments), "It is written."],
         settings={
             "agent": {"preset": preset, "collect": ["hello.txt"], "timeout_s": LONGEST_S},
             "rollout": {"max_model_len": CONTEXT, "max_response_length_in_one_turn": 2000},
             "data": {"max_prompt_length": CONTEXT - 20_000, "max_response_length": 20_000},
-            "task_judge": {"judge_protocol": "astuner.testing.judges:ExactAnswer"},
+            "task_judge": {"judge_protocol": "astuner_devkit.judges:ExactAnswer"},
         },
     )
     [episode] = played.episodes

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from agent_stage import CONTEXT, write_tool_call
 
-from astuner.testing import write_project
-from astuner.testing.run_in_process import add_recorder, play
+from astuner_devkit import write_project
+from astuner_devkit.run_in_process import add_recorder, play
 
 FOLDERS = Path(__file__).parents[2] / "plugins" / "astuner-readers" / "tests" / "task_folders" / "folders"
 WRITE = {"command": "echo 'Hello, world!' > hello.txt", "description": "Write it.", "is_background": False}
-COMMAND = "astuner.agents:Command"
+COMMAND = "astuner_agents:Command"
 
 
 def test_qwen_code_solves_a_task_of_harbor(

@@ -17,9 +17,9 @@ from agent_stage import check_training, continues
 from attrs import frozen
 
 import astuner
-from astuner.builtin.sandboxes.bubblewrap import BubblewrapSandboxes
-from astuner.errors import PluginError
-from astuner.schema import Episode
+from astuner.contract.errors import PluginError
+from astuner.contract.schema import Episode
+from astuner_agents.sandboxes.bubblewrap import BubblewrapSandboxes
 
 REPOSITORY = Path(__file__).parents[2]
 TUTORIAL = REPOSITORY / "tutorial" / "coding_agents"

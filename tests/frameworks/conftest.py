@@ -9,11 +9,11 @@ import pytest
 from attrs import define
 from one_quickstart import one_quickstart
 
-from astuner.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Sampling
-from astuner.testing import tiny_tokenizer
+from astuner.contract.schema import Sampling
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.model.gateway import EpisodeRecorder, EpisodeSpec, Gateway
+from astuner.model.rendering import TemplateRenderer
+from astuner_devkit import tiny_tokenizer
 
 
 def pytest_configure(config: pytest.Config) -> None:

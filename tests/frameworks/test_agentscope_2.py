@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.config.auxiliary_models import AuxiliaryModel
-from astuner.gateway.tuner import ModelFacts, RemoteTuner
-from astuner.testing.command_line import run_command
-from astuner.testing.project import write_project
+from astuner.model.gateway.tuner import ModelFacts, RemoteTuner
+from astuner.settings.config.auxiliary_models import AuxiliaryModel
+from astuner_devkit.command_line import run_command
+from astuner_devkit.project import write_project
 
 CALL = '<tool_call>\n{"name": "calculator", "arguments": {"expression": "12*34"}}\n</tool_call>'
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.protocols import EpisodeIdentity
-from astuner.schema import Call
+from astuner.contract.protocols import EpisodeIdentity
+from astuner.contract.schema import Call
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
 
 PAGE = Path(__file__).parents[2] / "docs/coming_from/agentscope_tune.md"
 PAUSE_S = 0.05

@@ -15,12 +15,12 @@ import pytest
 from runs_on_disk import record
 
 import astuner
-from astuner.config.schema_keys import walk_schema
-from astuner.protocols.workflow import Tuner, Workflow
-from astuner.published import read_published
-from astuner.schema import Task, Verdict, WorkflowOutput, WorkflowTask
-from astuner.testing.command_line import run_command
-from astuner.testing.project import write_tokenizer
+from astuner.contract.protocols.workflow import Tuner, Workflow
+from astuner.contract.schema import Task, Verdict, WorkflowOutput, WorkflowTask
+from astuner.settings.config.schema_keys import walk_schema
+from astuner.shared.known_packages import read_published
+from astuner_devkit.command_line import run_command
+from astuner_devkit.project import write_tokenizer
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted((REPOSITORY / "docs" / "coming_from").glob("*.md"))

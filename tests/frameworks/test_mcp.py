@@ -17,7 +17,7 @@ import yaml
 from runs_on_disk import record
 from tutorials import AGENTS
 
-from astuner.testing.project import write_project
+from astuner_devkit.project import write_project
 
 HERE = Path(__file__).parent
 TUTORIAL = AGENTS / "mcp"

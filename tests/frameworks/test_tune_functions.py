@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from astuner.testing.command_line import CommandResult, run_command
-from astuner.testing.project import write_project
-from astuner.testing.scripted_api import ScriptedApi, scripted_api
+from astuner_devkit.command_line import CommandResult, run_command
+from astuner_devkit.project import write_project
+from astuner_devkit.scripted_api import ScriptedApi, scripted_api
 
 FUNCTIONS = Path(__file__).parent / "tune_functions"
 SUM = {"question": "What is 12 * 34?", "answer": "12 * 34 = 408 #### 408"}

@@ -15,8 +15,8 @@ from attrs import frozen
 from runs_on_disk import metric_rows, record
 from tutorials import AGENTS, FRAMEWORKS
 
-from astuner.processes.ports import free_port
-from astuner.testing.command_line import run_command
+from astuner.shared.processes.ports import free_port
+from astuner_devkit.command_line import run_command
 
 STEPS = 3
 OVER_HTTP = {"mcp": ("http.yaml", "--with=calculator", "--set=experiment_name=mcp")}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from astuner.schema import Call
-from astuner.token_streams import stream_length
+from astuner.contract.schema import Call
+from astuner.contract.token_streams import stream_length
 
 AGENTS = Path(__file__).parents[2] / "tutorial" / "agents"
 

@@ -10,7 +10,7 @@ import pytest
 from harness import SMALL, Cli
 from runs_on_disk import record
 
-from astuner.install_hints import install_command
+from astuner.shared.install_hints import install_command
 
 
 def run(cli: Cli, project: Path, *more: str):

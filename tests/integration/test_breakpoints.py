@@ -14,8 +14,8 @@ import pytest
 from harness import environment
 from pseudo_terminal import PseudoTerminal
 
-from astuner.runs.episode_store import read_episodes
-from astuner.testing.project import write_project
+from astuner.runs.store.episode_store import read_episodes
+from astuner_devkit.project import write_project
 
 PROMPT = "(astuner) "
 

@@ -14,7 +14,7 @@ import yaml
 from forked_cli import Answered, ForkedCli, fork_server, run_alone
 from harness import Cli
 
-from astuner.testing.distribution import write_distribution
+from astuner_devkit.distribution import write_distribution
 from astuner_local.quickstart.template import write_project
 
 MISTAKES = yaml.safe_load(Path(__file__).with_name("config_mistakes.yaml").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.testing.scripted_api import scripted_api
+from astuner_devkit.scripted_api import scripted_api
 
 DEBUG = ("run", "--conf", "tune.yaml", "--backbone", "debug")
 PLAY = """

@@ -15,11 +15,11 @@ import yaml
 from debug_adapter import Editor
 from harness import environment
 
-from astuner.config.trees import merge
-from astuner.planning.plan import plan_run
-from astuner.processes import free_port
-from astuner.testing.command_line import run_command
-from astuner.testing.project import write_project
+from astuner.settings.config.trees import merge
+from astuner.settings.planning.plan import plan_run
+from astuner.shared.processes import free_port
+from astuner_devkit.command_line import run_command
+from astuner_devkit.project import write_project
 
 PAGE = (Path(__file__).parents[2] / "docs" / "debugging.md").read_text(encoding="utf-8")
 SCRIPTED = ("--set=rollout.name=scripted", '--set=rollout.scripted={replies: ["4"]}')
@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Path:
     """A project with the agent of the page."""
     (tmp_path / "agent.py").write_text(AGENT)
     settings = {"rollout": {"num_repeat": 1}, "debug": {"debug_max_parallel": 1}}
-    write_project(tmp_path, "astuner.testing.judges:ExactAnswer", workflow="./agent.py:MyAgent", settings=settings, name="tune")
+    write_project(tmp_path, "astuner_devkit.judges:ExactAnswer", workflow="./agent.py:MyAgent", settings=settings, name="tune")
     return tmp_path
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.adapters import ADAPTER_FILE, MANIFEST, read_adapters
-from astuner.errors import ConfigError
-from astuner.memory.model_file import read_model_config
-from astuner.runs.manifest import find_damage
+from astuner.contract.errors import ConfigError
+from astuner.runs.store.manifest import find_damage
+from astuner.settings.config.adapters import ADAPTER_FILE, MANIFEST, read_adapters
+from astuner.settings.memory_estimate.model_file import read_model_config
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = sorted(

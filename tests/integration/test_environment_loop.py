@@ -13,7 +13,7 @@ from pathlib import Path
 from harness import Cli, environment
 from runs_on_disk import metric_rows, record
 
-from astuner.testing import write_project
+from astuner_devkit import write_project
 
 STEPS = 8
 LEADS = (

@@ -14,8 +14,8 @@ import pytest
 from harness import Cli
 from runs_on_disk import metric_rows, record
 
-from astuner.runs.episode_store import read_episodes
-from astuner.schema import Episode
+from astuner.contract.schema import Episode
+from astuner.runs.store.episode_store import read_episodes
 
 STEP = (
     "--backbone=local",

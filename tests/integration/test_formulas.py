@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from astuner.config.trainer import KlEstimator, LossAggregation
+from astuner.settings.config.trainer import KlEstimator, LossAggregation
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sources" / "configuration_introduction.md").read_text(encoding="utf-8")
 ESTIMATORS = sorted(

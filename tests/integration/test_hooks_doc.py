@@ -21,11 +21,11 @@ from attrs import evolve
 from harness import REPOSITORY
 
 from astuner import Verdict
-from astuner.errors import DataError, PluginError, RunFailed
-from astuner.protocols import Candidate, Sampled, SandboxSpec
-from astuner.schema import Failure, Notice, StepReport, Task, Unjudged, ValidationReport, WorkflowTask
-from astuner.testing import episode, group, run_info
-from astuner.testing.contracts import HooksContract, list_rules, run_contract
+from astuner.contract.errors import DataError, PluginError, RunFailed
+from astuner.contract.protocols import Candidate, Sampled, SandboxSpec
+from astuner.contract.schema import Failure, Notice, StepReport, Task, Unjudged, ValidationReport, WorkflowTask
+from astuner_devkit import episode, group, run_info
+from astuner_devkit.contracts import HooksContract, list_rules, run_contract
 
 DOCS = REPOSITORY / "docs"
 EXAMPLES = sorted((DOCS / "examples" / "hooks").glob("*.py"))
@@ -67,7 +67,7 @@ def asked_for(kind: str, target: str, name: str = "chosen") -> Candidate:
     return Candidate(kind=kind, name=name, target=target)
 
 
-EXACT = asked_for("judge", "astuner.testing.judges:ExactAnswer")
+EXACT = asked_for("judge", "astuner_devkit.judges:ExactAnswer")
 
 
 def test_the_page_is_what_the_specs_and_the_examples_give():
@@ -90,15 +90,15 @@ def test_first_tasks_are_read_and_no_more(hooks: Any, tmp_path: Path):
     cls = example("first_tasks")
     (tmp_path / "tasks.jsonl").write_text("".join(f'{{"main_query": "{n}"}}\n' for n in range(9)))
     info = run_info(tmp_path)
-    reader = asked_for("reader", "astuner.builtin.readers.dataset_file:DatasetFileReader")
+    reader = asked_for("reader", "astuner.episodes.builtin.readers.dataset_file:DatasetFileReader")
     options = options_of(reader, {"training": {"file_path": "tasks.jsonl"}})
     made = hooks(cls(cls.Options(count=4))).make_reader(reader, options, info)
     assert [task.main_query for task in made.read("train")] == ["0", "1", "2", "3"]
 
 
 def options_of(candidate: Candidate, values: dict[str, Any]) -> Any:
-    from astuner.plugins.drivers import load
-    from astuner.plugins.options import build_options
+    from astuner.settings.plugins.drivers import load
+    from astuner.settings.plugins.options import build_options
 
     return build_options(load(candidate), values, key=candidate.kind)
 
@@ -144,7 +144,7 @@ def installed(fake_distribution: Any, module: str, cls: str) -> None:
 
 
 def test_an_engine_that_is_not_reproducible_ends_the_run(run: Any, fake_distribution: Any):
-    source = "from astuner.builtin.engines.scripted_engine import ScriptedEngine\nclass Wild(ScriptedEngine):\n"
+    source = "from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine\nclass Wild(ScriptedEngine):\n"
     source += "    @property\n    def capabilities(self):\n        from attrs import evolve\n"
     source += "        return evolve(super().capabilities, reproducible=False)\n"
     fake_distribution("acme-wild", files={"acme_wild.py": source}, entry_points={"astuner.engines": {"wild": "acme_wild:Wild"}})
@@ -161,7 +161,9 @@ def test_one_logger_is_thinned_out_and_another_is_not(hooks: Any, tmp_path: Path
         directory = tmp_path / name
         directory.mkdir()
         logger = made.make_logger(
-            asked_for("logger", "astuner.builtin.loggers.jsonl_logger:JsonlLogger", name), None, evolve(info, directory=directory)
+            asked_for("logger", "astuner.episodes.builtin.loggers.jsonl_logger:JsonlLogger", name),
+            None,
+            evolve(info, directory=directory),
         )
         for step in range(1, 21):
             logger.log(step, {"reward/mean": 0.5})
@@ -171,7 +173,7 @@ def test_one_logger_is_thinned_out_and_another_is_not(hooks: Any, tmp_path: Path
 
 
 def test_advantages_are_clipped(hooks: Any, tmp_path: Path):
-    grpo = asked_for("estimator", "astuner.judging.estimators:Grpo")
+    grpo = asked_for("estimator", "astuner.episodes.judging.estimators:Grpo")
     made = hooks(example("clipped_advantages")()).make_estimator(grpo, None, run_info(tmp_path))
     (clipped,) = made.advantages([np.array([0.0] * 99 + [1.0])])
     assert clipped.max() == 3.0
@@ -179,7 +181,7 @@ def test_advantages_are_clipped(hooks: Any, tmp_path: Path):
 
 
 def test_first_messages_are_cut(hooks: Any, tmp_path: Path):
-    room = asked_for("environment", "astuner.testing.contracts.hooks:EmptyRoom")
+    room = asked_for("environment", "astuner_devkit.contracts.hooks:EmptyRoom")
     module = load(DOCS / "examples" / "hooks" / "shortened_messages.py")
     module.LONGEST = 3
     make = hooks(module.ShortenedMessages()).make_environment(room, None, run_info(tmp_path))
@@ -188,7 +190,7 @@ def test_first_messages_are_cut(hooks: Any, tmp_path: Path):
 
 
 def test_sandboxes_that_open_slowly_are_reported(hooks: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    local = asked_for("sandbox", "astuner.builtin.sandboxes.local:LocalSandboxes")
+    local = asked_for("sandbox", "astuner_agents.sandboxes.local:LocalSandboxes")
     module = load(DOCS / "examples" / "hooks" / "slow_sandboxes.py")
     module.LONGEST_S = -1.0
     made = hooks(module.SlowSandboxes()).make_sandbox(local, options_of(local, {}), run_info(tmp_path))
@@ -207,7 +209,7 @@ def test_sandboxes_that_open_slowly_are_reported(hooks: Any, tmp_path: Path, cap
 
 def test_short_answers_are_not_looked_at(hooks: Any, tmp_path: Path):
     cls = example("long_answers_only")
-    detector = asked_for("detector", "astuner.builtin.detectors.non_ascii:NonAscii")
+    detector = asked_for("detector", "astuner.episodes.builtin.detectors.non_ascii:NonAscii")
     short, long = (Sampled(call=cast("Any", None), text="é" * count) for count in (3, 9))
     options = options_of(detector, {})
     made = hooks(cls(cls.Options(at_least=9))).make_detector(detector, options, run_info(tmp_path))
@@ -217,7 +219,7 @@ def test_short_answers_are_not_looked_at(hooks: Any, tmp_path: Path):
 
 def test_services_have_ten_minutes(hooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "acme_served.py").write_text(
-        "from astuner.services import Definition, Service\ndef served(run_info):\n"
+        "from astuner.shared.services import Definition, Service\ndef served(run_info):\n"
         "    return Definition(service=Service(command='serve', timeout_s=5.0))\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -236,7 +238,7 @@ def test_one_command_is_switched_off(hooks: Any):
 def test_a_full_disk_stops_the_run_before_its_backbone(hooks: Any, tmp_path: Path):
     cls = example("room_on_disk")
     info = run_info(tmp_path, directory=tmp_path)
-    debug = asked_for("backbone", "astuner.builtin.debug.debug_backbone:DebugBackbone")
+    debug = asked_for("backbone", "astuner.episodes.builtin.debug.debug_backbone:DebugBackbone")
     assert hooks(cls(cls.Options(at_least_gb=1e-9))).make_backbone(debug, None, info).name == "debug"
     with pytest.raises(PluginError, match=r"RoomOnDisk.* raised in astuner_make_backbone: OSError: .* 1e\+09 are needed"):
         hooks(cls(cls.Options(at_least_gb=1e9))).make_backbone(debug, None, info)
@@ -288,7 +290,7 @@ def test_warnings_are_told_again_at_the_end(hooks: Any, tmp_path: Path, capsys: 
 ORDER = """
 import threading
 from astuner import hookimpl
-from astuner.hookspecs import SPECS
+from astuner.contract.hookspecs import SPECS
 
 called = []
 elsewhere = []

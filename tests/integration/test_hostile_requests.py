@@ -23,11 +23,11 @@ from typing import Any
 import httpx
 import pytest
 
-from astuner.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.gateway import EpisodeSpec, Gateway
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Sampling
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.contract.schema import Sampling
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.model.gateway import EpisodeSpec, Gateway
+from astuner.model.rendering import TemplateRenderer
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 REQUESTS = int(os.environ.get("ASTUNER_FUZZ_REQUESTS", "150"))
 SEED = int(os.environ.get("ASTUNER_FUZZ_SEED", "1"))

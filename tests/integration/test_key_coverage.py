@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from harness import REPOSITORY
 
-from astuner.builtin.debug.debug_backbone import DebugBackbone
-from astuner.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
+from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
+from astuner.settings.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
 from astuner_local.backbone import LocalBackbone
 
 # What verl and Trinity need is left out of this environment; the classes of their backbones do without.

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from harness import REPOSITORY
 
-from astuner.testing.project import write_tokenizer
+from astuner_devkit.project import write_tokenizer
 
 HEAVY = ("torch", "transformers", "openai", "ray", "peft", "datasets", "tensorboard")
 
 LOAD = """
 import sys
-from astuner.rendering import load_renderer
+from astuner.model.rendering import load_renderer
 renderer = load_renderer("model")
 tokenizer = renderer.tokenizer
 chat = tokenizer.apply_chat_template([{"role": "user", "content": "What is 2 + 2?"}], tokenize=False)
@@ -58,8 +58,8 @@ def test_a_configuration_is_checked_without_anything_heavy(project: Path):
 
 STORE = """
 from pathlib import Path
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.testing.episodes import episode
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner_devkit.episodes import episode
 store = EpisodeFiles(Path("launcher_record/mine/episodes"))
 store.add_episode(episode())
 store.close()
@@ -67,7 +67,7 @@ from astuner.cli import exit_code_of
 """
 
 
-REPLAY = ["replay", "mine", "--conf", "new.yaml", "--judge", "astuner.testing.judges:ExactAnswer"]
+REPLAY = ["replay", "mine", "--conf", "new.yaml", "--judge", "astuner_devkit.judges:ExactAnswer"]
 
 
 @pytest.mark.parametrize("command", [["episodes", "mine"], ["runs"], ["compare", "mine", "mine"], REPLAY])

@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 import yaml
 
-from astuner.testing.contracts.backbone import BackboneContract
+from astuner_devkit.contracts.backbone import BackboneContract
 
 
 class TestLocalBackbone(BackboneContract):

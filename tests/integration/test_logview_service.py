@@ -12,7 +12,7 @@ from harness import SMALL, environment
 from pseudo_terminal import PseudoTerminal, python
 from runs_on_disk import record
 
-from astuner.testing.waiting import until
+from astuner_devkit.waiting import until
 
 TWO_STEPS = [word.replace("total_training_steps=4", "total_training_steps=2") for word in SMALL]
 

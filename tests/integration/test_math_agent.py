@@ -53,8 +53,8 @@ def test_on_local_a_tiny_model_takes_a_few_steps_on_the_real_rows(cli: Cli, math
 
 
 def test_every_gsm8k_row_is_read_without_conversion(tmp_path: Path):
-    from astuner.builtin.readers.dataset_file import DatasetFileReader
-    from astuner.config.sections import DatasetFileSection, FileSplit
+    from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+    from astuner.settings.config.sections import DatasetFileSection, FileSplit
 
     data = REPOSITORY.parent / "shared" / "data" / "gsm8k"
     if not data.is_dir():

@@ -11,8 +11,8 @@ import time
 import traceback
 from pathlib import Path
 
-from astuner.errors import AstunerError
-from astuner.planning.plan import plan_run
+from astuner.contract.errors import AstunerError
+from astuner.settings.planning.plan import plan_run
 
 REPOSITORY = Path(__file__).parents[2]
 FILES = int(os.environ.get("ASTUNER_FUZZ_YAML", "60"))

@@ -18,22 +18,22 @@ from attrs import asdict
 from harness import SMALL, Cli
 from runs_on_disk import record
 
-from astuner.builtin.loggers.jsonl_logger import JsonlLogger
-from astuner.driver.launch import collect_run_facts
-from astuner.driver.replayed_steps import read_step_times
-from astuner.driver.resume_preparation import prepare_resume
-from astuner.driver.sources import collect_sources
-from astuner.driver.start_step import choose_start
-from astuner.errors import AstunerError
-from astuner.inspection.run import Run
-from astuner.inspection.summary import summarise
-from astuner.planning.plan import Plan, plan_run
-from astuner.plugins.drivers import construct, load
-from astuner.rollout.sampler import TaskSampler
-from astuner.runs.checkpoints import check_intact, find_checkpoint
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import SPLITS, EpisodeFiles
-from astuner.schema import Episode
+from astuner.contract.errors import AstunerError
+from astuner.contract.schema import Episode
+from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
+from astuner.episodes.rollout.sampler import TaskSampler
+from astuner.runs.driver.launch import collect_run_facts
+from astuner.runs.driver.replayed_steps import read_step_times
+from astuner.runs.driver.resume_preparation import prepare_resume
+from astuner.runs.driver.sources import collect_sources
+from astuner.runs.driver.start_step import choose_start
+from astuner.runs.inspection.run import Run
+from astuner.runs.inspection.summary import summarise
+from astuner.runs.store.checkpoints import check_intact, find_checkpoint
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import SPLITS, EpisodeFiles
+from astuner.settings.planning.plan import Plan, plan_run
+from astuner.settings.plugins.drivers import construct, load
 
 COUNT = int(os.environ.get("ASTUNER_MUTATED_RUNS", "100"))
 SEED = os.environ.get("ASTUNER_MUTATED_SEED", "1")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from harness import REPOSITORY
 
-from astuner.scaffold.filling import fill_package
-from astuner.scaffold.kinds import SCAFFOLDS
-from astuner.scaffold.names import choose_names
-from astuner.testing.public_api import CORE, internal_imports, public_modules
+from astuner_devkit.public_api import CORE, internal_imports, public_modules
+from astuner_devkit.scaffold.filling import fill_package
+from astuner_devkit.scaffold.kinds import SCAFFOLDS
+from astuner_devkit.scaffold.names import choose_names
 
 PLUGINS = sorted(path.name for path in (REPOSITORY / "plugins").iterdir() if (path / "pyproject.toml").is_file())
 ROW = re.compile(r"^\| `([\w.*]+)` \| (stable|may change) \|", re.MULTILINE)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import astuner
-from astuner.testing.isolation import undo_after
-from astuner.testing.project import write_project
+from astuner_devkit.isolation import undo_after
+from astuner_devkit.project import write_project
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -13,7 +13,7 @@ import pytest
 from harness import environment
 from python_server import PythonServer
 
-from astuner.testing.waiting import until
+from astuner_devkit.waiting import until
 
 REPORT = """
 import atexit, json, os, signal, sys, threading

@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
-from astuner.processes import list_programs
-from astuner.services.ray import ray
-from astuner.services.running import ServiceHost, run_services
+from astuner.shared.processes import list_programs
+from astuner.shared.services.ray import ray
+from astuner.shared.services.running import ServiceHost, run_services
 
 pytest.importorskip("ray")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from harness import Cli
 
-from astuner.schema import Task, WorkflowOutput, WorkflowTask
-from astuner.testing.project import write_project
+from astuner.contract.schema import Task, WorkflowOutput, WorkflowTask
+from astuner_devkit.project import write_project
 
 PUZZLES = {"datasets": ["chain_sum", "countdown"], "size": 4, "validation_size": 0, "curriculum": {"end_level": 1}}
 """A section of the reader `reasoning_gym`."""
@@ -62,8 +62,8 @@ def test_a_broken_csv_file_ends_the_run_before_it_begins(cli: Cli, tmp_path: Pat
 
 def puzzles(**section: Any) -> list[Task]:
     pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
-    from astuner.plugins.options import build_options
-    from astuner_readers.reasoning_gym import ReasoningGymReader
+    from astuner.settings.plugins.options import build_options
+    from astuner_reasoning_gym.reader import ReasoningGymReader
 
     return list(ReasoningGymReader(build_options(ReasoningGymReader, section, key="task_reader.reasoning_gym")).read("train"))
 
@@ -94,7 +94,7 @@ def test_the_right_answer_of_every_family_is_worth_one() -> None:
     pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
     from reasoning_gym.factory import DATASETS
 
-    from astuner_judges.reasoning_gym import ReasoningGymJudge
+    from astuner_reasoning_gym.judge import ReasoningGymJudge
 
     families = sorted(set(DATASETS) - {"composite"})
     judge = ReasoningGymJudge(ReasoningGymJudge.Options(timeout_s=60.0, processes=1))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from recipe_files import LARGEST_SHARE, RECIPES, Recipe, list_recipes, list_totals
 
-from astuner.config.loading import load_config
+from astuner.settings.config.loading import load_config
 
 GB = 10**9
 FULL, FROZEN, HALF = 16, 4, 2

@@ -12,9 +12,9 @@ import yaml
 from harness import REPOSITORY, Cli
 from runs_on_disk import record, weights_digest
 
-from astuner.config.trees import merge
-from astuner.inspection.run import Run
-from astuner.testing.scripted_api import scripted_api
+from astuner.runs.inspection.run import Run
+from astuner.settings.config.trees import merge
+from astuner_devkit.scripted_api import scripted_api
 
 PAGE = (REPOSITORY / "docs" / "judges.md").read_text(encoding="utf-8").split("## Another judge on a finished run")[1]
 BLOCKS = re.findall(r"^```bash\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

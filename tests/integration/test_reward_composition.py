@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from harness import Cli
 
-from astuner.testing.project import EXACT_ANSWER, write_project
+from astuner_devkit.project import EXACT_ANSWER, write_project
 
 BRIEF = """
 from astuner import Verdict

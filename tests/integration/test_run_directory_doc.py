@@ -16,8 +16,8 @@ import pytest
 from harness import REPOSITORY, SMALL, Cli
 from runs_on_disk import record
 
-from astuner.inspection.metric_names import find_metric_name, is_native, list_metric_names
-from astuner.testing.project import write_project
+from astuner.runs.inspection.metric_names import find_metric_name, is_native, list_metric_names
+from astuner_devkit.project import write_project
 
 DOCS = REPOSITORY / "docs"
 PAGE = (DOCS / "run_directory.md").read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def test_every_record_is_of_a_described_kind_and_its_sum_is_as_described(run_pat
 def test_every_state_is_described():
     from typing import get_args
 
-    from astuner.inspection.run_state import Status
+    from astuner.runs.inspection.run_state import Status
 
     assert set(STATES) == set(get_args(Status))
 
@@ -140,7 +140,7 @@ def list_literals() -> Iterator[tuple[str, str]]:
 
 def test_every_metric_that_the_sources_name_is_declared():
     found = list(list_literals())
-    assert ("astuner-core/src/astuner/rollout/metrics.py", "signal/branches") in found
+    assert ("astuner-core/src/astuner/episodes/rollout/metrics.py", "signal/branches") in found
     assert [one for one in found if find_metric_name(one[1]) is None and one[1] not in OTHERS] == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from harness import SMALL, Cli, environment
 from runs_on_disk import metric_rows, record, recorded_tokens, times_generated, weights_digest
 
-from astuner.inspection.run import Run
+from astuner.runs.inspection.run import Run
 
 FROM_PYTHON = """
 import sys

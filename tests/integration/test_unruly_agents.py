@@ -14,7 +14,7 @@ import pytest
 from harness import environment
 from python_server import ForkedPython, PythonServer
 
-from astuner.runs.episode_store import SPLITS, read_episodes
+from astuner.runs.store.episode_store import SPLITS, read_episodes
 
 SETTINGS = (
     "--backbone=debug",

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from forked_cli import Answered, ForkedCli, fork_server
 from harness import Cli
 
-from astuner.testing.project import write_tokenizer
+from astuner_devkit.project import write_tokenizer
 
 ASYNC = "class Agent:\n    async def execute(self, workflow_task, tuner): ...\n"
 YAML = """\

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from environments import Environment, Wheel
 
-from astuner.testing.distribution import write_wheel
-from astuner.testing.project import write_tokenizer
+from astuner_devkit.distribution import write_wheel
+from astuner_devkit.project import write_tokenizer
 
 REPOSITORY = Path(__file__).parents[2]
 MADE_FOR = ("astuner-core>=0.1,<0.2",)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.testing.project import write_project
+from astuner_devkit.project import write_project
 
 TASKS = [{"task_id": f"sum-{number}", "main_query": "What is 2 + 2?", "answer": "4"} for number in range(3)]
 

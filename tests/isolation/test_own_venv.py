@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from astuner.testing.distribution import write_wheel
-from astuner.testing.project import write_project
+from astuner_devkit.distribution import write_wheel
+from astuner_devkit.project import write_project
 
 CORE = "astuner-core>=0.1,<0.2"
 BACKBONE = """
@@ -22,8 +22,8 @@ import os
 import sys
 from pathlib import Path
 
-from astuner.errors import RunFailed
-from astuner.protocols import OwnVenv
+from astuner.contract.errors import RunFailed
+from astuner.contract.protocols import OwnVenv
 
 FOLDER = Path(__file__).parent
 

@@ -6,7 +6,7 @@ import fcntl
 from pathlib import Path
 from typing import IO
 
-from astuner.private_files import open_private
+from astuner.shared.private_files import open_private
 from astuner_logview.index.places import find_index
 from astuner_logview.index.reader import IndexReader
 from astuner_logview.index.writer import IndexWriter

@@ -8,8 +8,8 @@ from pathlib import Path
 from made_up_run import RunWriter, price_group
 from recorded_conversation import Conversation, make_episode, tool_call
 
-from astuner.runs.store_lines import seal
-from astuner.schema import Episode, Failure, Finding, Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.contract.schema import Episode, Failure, Finding, Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.runs.store.store_lines import seal
 
 FLAG = "attacked"
 """The property of `window` that every attack sets."""
@@ -109,7 +109,7 @@ def _long_line(step: int) -> Group:
 
 def _append_half_an_emoji(path: Path) -> None:
     """Append an episode whose JSON has a surrogate without its other half, as an older version stored it."""
-    from astuner.runs.codec import dump_episode
+    from astuner.runs.store.codec import dump_episode
 
     talk = Conversation(1)
     talk.ask([{"role": "user", "content": "half"}], {"role": "assistant", "content": "HALF"})

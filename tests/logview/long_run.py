@@ -7,7 +7,7 @@ from pathlib import Path
 from made_up_run import RunWriter, say
 from recorded_conversation import Conversation, make_episode, tool_call
 
-from astuner.schema import Group, Task, Verdict, WorkflowOutput
+from astuner.contract.schema import Group, Task, Verdict, WorkflowOutput
 
 RUN_NAME = "novel"
 TASK = "story"

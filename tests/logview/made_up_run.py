@@ -8,13 +8,13 @@ from pathlib import Path
 from recorded_conversation import Conversation, make_episode, tokenizer, tool_call
 from token_record import write_token_record
 
-from astuner.builtin.loggers.jsonl_logger import JsonlLogger
-from astuner.judging.advantages import compute_advantages
-from astuner.judging.estimators import Grpo
-from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Episode, Failure, Finding, Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.contract.schema import Episode, Failure, Finding, Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.judging.estimators import Grpo
+from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import EpisodeFiles
 
 STEPS = 4
 SIBLINGS = 4

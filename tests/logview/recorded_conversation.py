@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.protocols import EpisodeIdentity
-from astuner.schema import Call, Episode, Failure, Finding, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
-from astuner.token_streams import prompt_length, stream_length
+from astuner.contract.protocols import EpisodeIdentity
+from astuner.contract.schema import Call, Episode, Failure, Finding, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
+from astuner.contract.token_streams import prompt_length, stream_length
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
 
 END = "<|im_end|>"
 
 
 @cache
 def tokenizer() -> Any:
-    """The tiny tokenizer of `astuner.testing`, without the parts that need transformers."""
-    from astuner.testing.tokenizer import tiny_tokenizer
+    """The tiny tokenizer of `astuner_devkit`, without the parts that need transformers."""
+    from astuner_devkit.tokenizer import tiny_tokenizer
 
     return tiny_tokenizer().backend_tokenizer
 

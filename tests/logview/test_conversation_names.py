@@ -14,7 +14,7 @@ from recorded_conversation import Conversation, make_episode, tool_call
 from viewer import Viewer, quoted, start_viewer
 from viewer_pages import find_run, open_page
 
-from astuner.schema import Group, Task, Verdict, WorkflowOutput
+from astuner.contract.schema import Group, Task, Verdict, WorkflowOutput
 
 TASK = Task("Write hello.txt", task_id="hello")
 EPISODE = quoted("train/1/hello/0")

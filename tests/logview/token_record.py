@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from astuner.judging.advantages import compute_advantages
-from astuner.judging.estimators import Grpo
-from astuner.runs.token_store import Stretches, TokenColumns, TokenStore, TrainedTokens, round_to_half
-from astuner.schema import Call, Episode, Group
+from astuner.contract.schema import Call, Episode, Group
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.judging.estimators import Grpo
+from astuner.runs.store.token_store import Stretches, TokenColumns, TokenStore, TrainedTokens, round_to_half
 
 CLIPPED_AT = 3
 """The third token of each call was clipped at the upper bound."""

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from tool_episodes import make_group
 
-from astuner.testing.run_infos import run_info
-from astuner.testing.waiting import until
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.waiting import until
 from astuner_loggers.otel.logger import OtelLogger
 
 START_S = 300.0
@@ -97,7 +97,7 @@ def run_project(cli: Callable[..., Any], tmp_path: Path) -> Callable[..., None]:
     """Run `astuner run` with the logger and these options on a project of two tasks."""
 
     def run(**options: Any) -> None:
-        from astuner.testing.project import write_project
+        from astuner_devkit.project import write_project
 
         tasks = [{"task_id": name, "main_query": "What is 2 + 2?", "answer": "4"} for name in ("one", "two")]
         settings = {"trainer_common": {"logger": ["console", {"otel": {"timeout_s": START_S, **options}}]}}

@@ -93,7 +93,7 @@ def test_a_run_is_a_session(client: Any, experiment: str, options: dict[str, Any
 def test_an_experiment_that_mlflow_does_not_have_is_a_loss_that_says_why(
     servers: dict[str, str], send: Callable[..., None]
 ) -> None:
-    from astuner.errors import PluginError
+    from astuner.contract.errors import PluginError
 
     with pytest.raises(PluginError, match=r"3 of 3 episodes did not arrive: 404 .*No Experiment with id=987654"):
         send("nowhere", endpoint=servers["mlflow"], headers={"x-mlflow-experiment-id": "987654"})

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.waiting import until
+from astuner_devkit.waiting import until
 
 
 @pytest.fixture

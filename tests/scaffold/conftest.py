@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from astuner.scaffold.kinds import SCAFFOLDS
+from astuner_devkit.scaffold.kinds import SCAFFOLDS
 
 TIMEOUT_S = 240
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from astuner.testing.project import write_project
+from astuner_devkit.project import write_project
 
 if TYPE_CHECKING:
     from conftest import Build, New, Python

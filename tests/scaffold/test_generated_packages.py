@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from astuner.scaffold.kinds import SCAFFOLDS
+from astuner_devkit.scaffold.kinds import SCAFFOLDS
 
 if TYPE_CHECKING:
     from conftest import New, Package, Python

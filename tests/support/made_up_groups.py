@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.hooks import Hooks
-from astuner.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
+from astuner.contract.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.hooks import Hooks
 
 
 @define

@@ -15,7 +15,7 @@ from typing import Any, Self
 import psutil
 from attrs import define
 
-from astuner.testing.waiting import until
+from astuner_devkit.waiting import until
 
 START_S = 1500.0
 """Longest that a short run of a trainer, or the start of one, may take: on a busy machine the start alone takes minutes."""
@@ -55,7 +55,7 @@ class QuickstartProject:
     @contextmanager
     def copy_beside(cls, made: Path, directory: Path) -> Iterator[Self]:
         """Yield a copy of a project that shares its model; at the end, fail if anything it started is alive, and end it."""
-        from astuner.processes import attach, list_programs
+        from astuner.shared.processes import attach, list_programs
 
         home, state = directory / "project", directory / "state"
         shutil.copytree(made, home, ignore=shutil.ignore_patterns("model", "launcher_record"))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from astuner.judging.advantages import compute_advantages
-from astuner.judging.estimators import Grpo
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import read_episodes
-from astuner.runs.token_store import TokenStore
-from astuner.schema import Episode, Group
-from astuner.transcript.trained_tokens import mark_trained_tokens
+from astuner.contract.schema import Episode, Group
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.judging.estimators import Grpo
+from astuner.episodes.transcript.trained_tokens import mark_trained_tokens
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import read_episodes
+from astuner.runs.store.token_store import TokenStore
 
 
 def check_recorded_tokens(run: Path, rows: Sequence[Mapping[str, float]]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from attrs import frozen
 from quickstart_project import START_S, QuickstartProject
 
-from astuner.testing.waiting import until
+from astuner_devkit.waiting import until
 
 READY = re.compile(r"service 'logview': ready at (http://\S+)")
 INDEXED_S = 120.0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
-from astuner.schema import (
+from astuner.contract.schema import (
     Call,
     Episode,
     Failure,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from recipe_files import LARGEST_SHARE, Recipe, list_recipes, list_totals
 
-from astuner.config.loading import load_config
-from astuner.config.native import align
+from astuner.settings.config.loading import load_config
+from astuner.settings.config.native import align
 
 pytestmark = pytest.mark.skipif(find_spec("trinity") is None, reason="trinity is not installed")
 

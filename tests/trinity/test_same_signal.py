@@ -18,15 +18,15 @@ from attrs import define, evolve
 from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
-from astuner.judging.advantages import WeightedSample, compute_advantages
-from astuner.judging.estimators import ReinforcePlusPlus
-from astuner.planning.plan import plan_run
-from astuner.planning.replan import write_plan
-from astuner.processes.process_environment import export_variables
-from astuner.schema import Group, Verdict
-from astuner.services.ray import ADDRESS, ray, read_key_again
-from astuner.services.running import ServiceHost, run_services
-from astuner.training.token_values import TokenValues
+from astuner.contract.schema import Group, Verdict
+from astuner.episodes.judging.advantages import WeightedSample, compute_advantages
+from astuner.episodes.judging.estimators import ReinforcePlusPlus
+from astuner.runs.training.token_values import TokenValues
+from astuner.settings.planning.plan import plan_run
+from astuner.settings.planning.replan import write_plan
+from astuner.shared.processes.process_environment import export_variables
+from astuner.shared.services.ray import ADDRESS, ray, read_key_again
+from astuner.shared.services.running import ServiceHost, run_services
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")]
 

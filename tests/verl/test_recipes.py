@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from recipe_files import LARGEST_SHARE, Recipe, list_recipes, list_totals
 
-from astuner.config.loading import load_config
-from astuner.config.native import align
-from astuner.config.trees import get
+from astuner.settings.config.loading import load_config
+from astuner.settings.config.native import align
+from astuner.settings.config.trees import get
 
 pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
 

@@ -13,11 +13,11 @@ from attrs import asdict, evolve
 from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
-from astuner.config.trees import put
-from astuner.judging.advantages import WeightedSample, compute_advantages
-from astuner.judging.estimators import ReinforcePlusPlus
-from astuner.planning.plan import plan_run
-from astuner.training.token_recorder import locate_values
+from astuner.episodes.judging.advantages import WeightedSample, compute_advantages
+from astuner.episodes.judging.estimators import ReinforcePlusPlus
+from astuner.runs.training.token_recorder import locate_values
+from astuner.settings.config.trees import put
+from astuner.settings.planning.plan import plan_run
 
 pytestmark = [
     pytest.mark.long,

@@ -11,8 +11,8 @@ from attrs import evolve
 from made_up_groups import Control, groups_of
 from one_quickstart import one_quickstart
 
-from astuner.judging.advantages import compute_advantages
-from astuner.planning.plan import plan_run
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.settings.planning.plan import plan_run
 
 pytestmark = [
     pytest.mark.long,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from ticket_project import write_ticket_project
 
-from astuner.demonstrations.report import WarmStartReport
-from astuner.demonstrations.request import WarmStartRequest
-from astuner.demonstrations.warm_start import warm_start
+from astuner_tools.demonstrations.report import WarmStartReport
+from astuner_tools.demonstrations.request import WarmStartRequest
+from astuner_tools.demonstrations.warm_start import warm_start
 
 pytestmark = [
     pytest.mark.long,

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.testing.scripted_api import make_completion, scripted_api
+from astuner_devkit.scripted_api import make_completion, scripted_api
 
 FACT = re.compile(r"The ([a-z ]+?) of ((?:the|a) [\w ]+?) is ([^.]+)\.")
 

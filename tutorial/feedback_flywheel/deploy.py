@@ -18,7 +18,7 @@ import httpx
 from agent import answer
 from spans import Recording
 
-from astuner.processes import free_port
+from astuner.shared.processes import free_port
 
 HERE = Path(__file__).parent
 PHRASINGS = ("What is {a} * {b}?", "How much is {a} * {b}?", "Can you work out {a} * {b}?")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from astuner.testing.scripted_api import make_completion, scripted_api
+from astuner_devkit.scripted_api import make_completion, scripted_api
 
 CRITERIA = {
     "The answer names the next step for the visitor.": r"Please",

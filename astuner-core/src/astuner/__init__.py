@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from astuner.breakpoints import breakpoint  # noqa: A004 - it is read as `astuner.breakpoint`
-from astuner.errors import ServiceUnavailable
-from astuner.hookspecs import hookimpl
-from astuner.inspection.run import Run
-from astuner.launching import evaluate, replay, run
-from astuner.protocols import Judge, Tuner, Workflow
-from astuner.schema import Task, Verdict, WorkflowOutput, WorkflowTask
+from astuner.contract.errors import ServiceUnavailable
+from astuner.contract.hookspecs import hookimpl
+from astuner.contract.protocols import Judge, Tuner, Workflow
+from astuner.contract.schema import Task, Verdict, WorkflowOutput, WorkflowTask
+from astuner.runs.inspection.run import Run
+from astuner.runs.launching import evaluate, replay, run
 
 __all__ = [
     "Judge",

@@ -10,7 +10,7 @@ import pytest
 
 import astuner
 from astuner.breakpoints.selection import REACHED, TAGS, is_selected, note_first, read_tags, select_breakpoints, split_tags
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 
 
 def test_tags_come_in_lists_in_either_spelling_and_again_and_again() -> None:

@@ -11,8 +11,8 @@ import pytest
 from astuner.cli import exit_code_of
 
 BACKBONE = """
-from astuner.builtin.debug.debug_backbone import DebugBackbone
-from astuner.config.alignment import Alignment, Constant, Row
+from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
+from astuner.settings.config.alignment import Alignment, Constant, Row
 
 
 class Acme(DebugBackbone):

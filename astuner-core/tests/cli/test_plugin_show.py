@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.testing.command_line import CommandResult
+from astuner_devkit.command_line import CommandResult
 
 Cli = Callable[..., CommandResult]
 

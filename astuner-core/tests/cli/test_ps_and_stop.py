@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from astuner.cli.stop import _find_programs
-from astuner.processes import Lease, ProgramHandle, launch, list_programs, register_run
-from astuner.testing import until
-from astuner.testing.project import write_project
+from astuner.shared.processes import Lease, ProgramHandle, launch, list_programs, register_run
+from astuner_devkit import until
+from astuner_devkit.project import write_project
 
 pytestmark = pytest.mark.usefixtures("own_state")
 
@@ -22,7 +22,7 @@ Start = Callable[..., ProgramHandle]
 SAVES = """
 import signal, sys, time
 from pathlib import Path
-from astuner.processes import register_run
+from astuner.shared.processes import register_run
 
 with register_run("mine", Path(sys.argv[1])):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -117,7 +117,7 @@ def test_what_to_stop_is_said_once(cli: Any, arguments: list[str]) -> None:
 
 def test_a_run_that_is_stopped_saves_its_state(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(WAITS)
-    conf = write_project(tmp_path, "astuner.testing.judges:ExactAnswer", workflow="./agent.py:Agent")
+    conf = write_project(tmp_path, "astuner_devkit.judges:ExactAnswer", workflow="./agent.py:Agent")
     said = tmp_path / "said"
     with said.open("wb") as file:
         run = subprocess.Popen([sys.executable, "-m", "astuner", "run", "--conf", str(conf)], stderr=file)

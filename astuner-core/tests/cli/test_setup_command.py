@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from astuner.testing.project import write_project
+from astuner_devkit.project import write_project
 
 Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
 
 BACKBONE = """
 from pathlib import Path
 
-from astuner.protocols import OwnVenv
+from astuner.contract.protocols import OwnVenv
 
 FOLDER = Path(__file__).parent
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from astuner.cli import exit_code_of
-from astuner.install_hints import install_command
+from astuner.shared.install_hints import install_command
 
 Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
 Offer = Callable[..., None]
@@ -20,7 +20,7 @@ import click
 @click.option("--fail", is_flag=True)
 def hello(fail):
     '''Say hello.'''
-    from astuner.errors import Interrupted
+    from astuner.contract.errors import Interrupted
     if fail:
         raise Interrupted("stopped after step 3")
     click.echo("hello")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.clients.backoff import parse_retry_after, pause_before_retry, spread
+from astuner.shared.clients.backoff import parse_retry_after, pause_before_retry, spread
 
 
 def test_each_pause_is_twice_as_long_up_to_the_longest() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from astuner.clients import blocking
-from astuner.clients.blocking import Run, call_with_runner, run_blocking
+from astuner.shared.clients import blocking
+from astuner.shared.clients.blocking import Run, call_with_runner, run_blocking
 
 
 async def double(number: int) -> int:

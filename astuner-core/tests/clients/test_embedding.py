@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.clients.embedding import ApiEmbedding, EmbeddingOptions, NgramEmbedding
-from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_budget import LLMBudgetSpent
-from astuner.clients.llm_options import LLMOptions
-from astuner.errors import DataError
-from astuner.testing.scripted_api import scripted_api
+from astuner.contract.errors import DataError
+from astuner.shared.clients.embedding import ApiEmbedding, EmbeddingOptions, NgramEmbedding
+from astuner.shared.clients.llm import LLMClient, LLMFailed
+from astuner.shared.clients.llm_budget import LLMBudgetSpent
+from astuner.shared.clients.llm_options import LLMOptions
+from astuner_devkit.scripted_api import scripted_api
 
 
 def vectors(texts: list[str], **options: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.clients.fences import BREAK, fence, find_fenced
+from astuner.shared.clients.fences import BREAK, fence, find_fenced
 
 TAGS = re.compile(r"</?untrusted-([0-9a-f]{16})>")
 

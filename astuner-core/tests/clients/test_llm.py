@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from astuner.clients.llm import ContentFailure, LLMClient, LLMFailed, Patience
-from astuner.clients.llm_endpoint import Endpoint
-from astuner.clients.llm_options import LLMOptions
-from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
+from astuner.shared.clients.llm import ContentFailure, LLMClient, LLMFailed, Patience
+from astuner.shared.clients.llm_endpoint import Endpoint
+from astuner.shared.clients.llm_options import LLMOptions
+from astuner_devkit.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
 QUESTION = [{"role": "user", "content": "2 + 2?"}]
 BUSY = Reply(429, {"error": {"message": "slow down"}})
@@ -245,7 +245,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
 
 def test_making_a_client_imports_no_sdk() -> None:
     code = (
-        "import sys; from astuner.clients.llm import LLMClient; from astuner.clients.llm_endpoint import Endpoint; "
+        "import sys; from astuner.shared.clients.llm import LLMClient; from astuner.shared.clients.llm_endpoint import Endpoint; "
         "LLMClient(Endpoint(base_url='u', keys=('k',), keys_from='K'), 'm'); "
         "sys.exit(any(name in sys.modules for name in ('openai', 'httpx', 'httpx2')))"
     )

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.clients.llm import LLMClient, LLMFailed, Patience
-from astuner.clients.llm_budget import Budget, Limits, LLMBudgetSpent, Usage
-from astuner.clients.llm_endpoint import find_endpoint
-from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
+from astuner.shared.clients.llm import LLMClient, LLMFailed, Patience
+from astuner.shared.clients.llm_budget import Budget, Limits, LLMBudgetSpent, Usage
+from astuner.shared.clients.llm_endpoint import find_endpoint
+from astuner_devkit.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
 QUESTION = [{"role": "user", "content": "2 + 2?"}]
 

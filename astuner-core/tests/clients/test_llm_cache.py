@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_cache import CachedAnswer, LLMCache
-from astuner.clients.llm_options import LLMOptions
-from astuner.errors import DataError
-from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
+from astuner.contract.errors import DataError
+from astuner.shared.clients.llm import LLMClient, LLMFailed
+from astuner.shared.clients.llm_cache import CachedAnswer, LLMCache
+from astuner.shared.clients.llm_options import LLMOptions
+from astuner_devkit.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
 QUESTION = [{"role": "user", "content": "2 + 2?"}]
 
@@ -62,7 +62,7 @@ def test_the_same_question_of_many_at_once_goes_by_the_concurrency(tmp_path: Pat
 
 def test_what_was_kept_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, CachedAnswer; "
+        "import os, sys; from pathlib import Path; from astuner.shared.clients.llm_cache import LLMCache, CachedAnswer; "
         "LLMCache(Path(sys.argv[1])).put('key', 'big', CachedAnswer('4', 5, 1)); os.kill(os.getpid(), 9)"
     )
     path = tmp_path / "answers.sqlite"
@@ -72,7 +72,7 @@ def test_what_was_kept_outlives_a_process_that_is_killed(tmp_path: Path) -> None
 
 def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, CachedAnswer; "
+        "import sys; from pathlib import Path; from astuner.shared.clients.llm_cache import LLMCache, CachedAnswer; "
         "sys.stdin.readline(); "
         "LLMCache(Path(sys.argv[1])).put(sys.argv[2], 'big', CachedAnswer('4', 5, 1))"
     )

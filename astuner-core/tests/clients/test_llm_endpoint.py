@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from astuner.clients.llm_endpoint import DASHSCOPE, OPENAI, Endpoint, NoEndpoint, find_endpoint
+from astuner.shared.clients.llm_endpoint import DASHSCOPE, OPENAI, Endpoint, NoEndpoint, find_endpoint
 
 
 def test_a_server_of_ones_own_needs_no_key() -> None:

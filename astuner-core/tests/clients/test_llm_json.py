@@ -13,13 +13,13 @@ from attrs.validators import ge, le
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.clients.fences import BREAK, fence
-from astuner.clients.json_answers import find_objects
-from astuner.clients.llm import AnswerCut, ContentFailure, LLMClient
-from astuner.clients.llm_endpoint import find_endpoint
-from astuner.clients.llm_json import ask_for_json, parse_answer
-from astuner.clients.llm_options import LLMOptions
-from astuner.testing.scripted_api import Script, make_completion, scripted_api
+from astuner.shared.clients.fences import BREAK, fence
+from astuner.shared.clients.json_answers import find_objects
+from astuner.shared.clients.llm import AnswerCut, ContentFailure, LLMClient
+from astuner.shared.clients.llm_endpoint import find_endpoint
+from astuner.shared.clients.llm_json import ask_for_json, parse_answer
+from astuner.shared.clients.llm_options import LLMOptions
+from astuner_devkit.scripted_api import Script, make_completion, scripted_api
 
 
 @frozen(kw_only=True)

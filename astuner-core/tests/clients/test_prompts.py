@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.clients.prompts import Prompt, fill_prompt, load_prompt, load_user_prompt
-from astuner.errors import DataError
+from astuner.contract.errors import DataError
+from astuner.shared.clients.prompts import Prompt, fill_prompt, load_prompt, load_user_prompt
 
 
 @pytest.fixture

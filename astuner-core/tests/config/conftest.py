@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from astuner.config.loading import LoadedConfig, load_config
-from astuner.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem
+from astuner.settings.config.loading import LoadedConfig, load_config
 
 MINIMAL = """\
 astuner:
@@ -66,5 +66,5 @@ def problem(problems: Problems) -> Callable[..., Problem]:
 def dialects(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The installed dialects: none, whatever the environment has, until a test adds one."""
     installed: list[Any] = []
-    monkeypatch.setattr("astuner.config.dialects.entry_points", lambda group: installed)
+    monkeypatch.setattr("astuner.settings.config.dialects.entry_points", lambda group: installed)
     return installed

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from astuner.config.agent_presets import read_presets, settle_program
-from astuner.config.loading import examine_config
+from astuner.settings.config.agent_presets import read_presets, settle_program
+from astuner.settings.config.loading import examine_config
 
-COMMAND = "astuner.agents:Command"
+COMMAND = "astuner_agents:Command"
 
 
 def examine(directory: Path, agent: dict[str, Any] | None, workflow: str = COMMAND, **rollout: Any) -> Any:
@@ -26,10 +26,10 @@ def problems(directory: Path, agent: dict[str, Any] | None, **given: Any) -> lis
     return [str(one).removeprefix(f"{directory}/") for one in examine(directory, agent, **given).problems]
 
 
-@pytest.mark.parametrize("workflow", [COMMAND, "astuner.agents->Command"])
+@pytest.mark.parametrize("workflow", [COMMAND, "astuner_agents->Command"])
 def test_a_command_or_a_preset_is_needed(tmp_path: Path, workflow: str) -> None:
     [found] = problems(tmp_path, {"timeout_s": 3.0}, workflow=workflow)
-    assert found.startswith("run.yaml:6: astuner.agent.command: the workflow astuner.agents:Command runs a program, and none")
+    assert found.startswith("run.yaml:6: astuner.agent.command: the workflow astuner_agents:Command runs a program, and none")
 
 
 def test_a_preset_that_does_not_exist_is_named_with_its_line(tmp_path: Path) -> None:

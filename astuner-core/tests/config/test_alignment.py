@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from astuner.config.alignment import LEAVE, Alignment, Constant, Row
-from astuner.config.loading import LoadedConfig
-from astuner.config.native import Native, NativeValue, align
-from astuner.config.structure_errors import Fault
+from astuner.settings.config.alignment import LEAVE, Alignment, Constant, Row
+from astuner.settings.config.loading import LoadedConfig
+from astuner.settings.config.native import Native, NativeValue, align
+from astuner.settings.config.structure_errors import Fault
 
 Load = Callable[..., LoadedConfig]
 

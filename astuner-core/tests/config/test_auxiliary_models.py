@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from astuner.config.loading import LoadedConfig
-from astuner.errors import Problem
+from astuner.contract.errors import Problem
+from astuner.settings.config.loading import LoadedConfig
 
 Load = Callable[..., LoadedConfig]
 OneProblem = Callable[..., Problem]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.loading import LoadedConfig
-from astuner.config.paths import find_model_directory, resolve_path
-from astuner.errors import Problem
+from astuner.contract.errors import Problem
+from astuner.settings.config.loading import LoadedConfig
+from astuner.settings.config.paths import find_model_directory, resolve_path
 
 Load = Callable[..., LoadedConfig]
 OneProblem = Callable[..., Problem]

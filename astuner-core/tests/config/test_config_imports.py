@@ -9,8 +9,8 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("astuner.config.model", ["yaml", "omegaconf", "numpy", "cattrs"]),
-        ("astuner.planning.key_coverage", ["omegaconf", "numpy", "torch", "rich"]),
+        ("astuner.settings.config.model", ["yaml", "omegaconf", "numpy", "cattrs"]),
+        ("astuner.settings.planning.key_coverage", ["omegaconf", "numpy", "torch", "rich"]),
     ],
 )
 def test_module_imports_light(module: str, heavy: list[str]) -> None:

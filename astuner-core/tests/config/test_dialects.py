@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from astuner.config.dialects import Answer, Translation, format_notices
-from astuner.config.loading import examine_config, load_config
-from astuner.errors import ConfigError
+from astuner.contract.errors import ConfigError
+from astuner.settings.config.dialects import Answer, Translation, format_notices
+from astuner.settings.config.loading import examine_config, load_config
 
 YAML = "other:\n  heat: {temp: 0.5}\n  gone: 1\nhydra: 1\n"
 

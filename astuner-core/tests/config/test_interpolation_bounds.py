@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.interpolation import Interpolation
-from astuner.config.interpolation_bounds import MOST_REFERENCES, Expansions
-from astuner.config.loading import load_config
-from astuner.errors import ConfigError
+from astuner.contract.errors import ConfigError
+from astuner.settings.config.interpolation import Interpolation
+from astuner.settings.config.interpolation_bounds import MOST_REFERENCES, Expansions
+from astuner.settings.config.loading import load_config
 
 LEVELS = 30
 REST = "astuner:\n  model: {path: a}\n"

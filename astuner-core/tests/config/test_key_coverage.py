@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from astuner.builtin.debug.debug_backbone import DebugBackbone
-from astuner.config.alignment import Alignment, Row
-from astuner.config.core_keys import read_core_keys
-from astuner.config.loading import LoadedConfig
-from astuner.errors import Problem
-from astuner.planning.key_coverage import HonourTable, check_honoured, find_unaccounted_keys, matches, walk_schema
+from astuner.contract.errors import Problem
+from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
+from astuner.settings.config.alignment import Alignment, Row
+from astuner.settings.config.core_keys import read_core_keys
+from astuner.settings.config.loading import LoadedConfig
+from astuner.settings.planning.key_coverage import HonourTable, check_honoured, find_unaccounted_keys, matches, walk_schema
 
 CORE = read_core_keys()
 PATTERNS = (*CORE.honoured, *CORE.inapplicable, *CORE.refused)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.loading import LoadedConfig, load_config
-from astuner.config.sections import list_installed_names
-from astuner.config.trainer import LoggerChoice
-from astuner.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem
+from astuner.settings.config.loading import LoadedConfig, load_config
+from astuner.settings.config.sections import list_installed_names
+from astuner.settings.config.trainer import LoggerChoice
 
 SEEDS_DEFAULT = Path(__file__).parent / "data" / "seeds_default.yaml"
 

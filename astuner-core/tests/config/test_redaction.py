@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from astuner.config.redaction import REDACTED, is_secret, redact_keys, redact_text, redact_tree, redact_values
+from astuner.settings.config.redaction import REDACTED, is_secret, redact_keys, redact_text, redact_tree, redact_values
 
 SECRET = "hunter3pw99"
 LETTERS = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=16, max_size=40)

@@ -6,11 +6,11 @@ import attrs
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from astuner.config.components import OPEN
-from astuner.config.model import Config
-from astuner.config.sections import DatasetFileSection, FileSplit
-from astuner.config.structuring import make_converter
-from astuner.config.trainer import LoggerChoice
+from astuner.settings.config.components import OPEN
+from astuner.settings.config.model import Config
+from astuner.settings.config.sections import DatasetFileSection, FileSplit
+from astuner.settings.config.structuring import make_converter
+from astuner.settings.config.trainer import LoggerChoice
 
 names = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)

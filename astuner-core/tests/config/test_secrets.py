@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from astuner.config.loading import LoadedConfig, load_config
-from astuner.config.redaction import REDACTED
-from astuner.config.secrets import Secrets, redact_command
-from astuner.config.structure_errors import NO_SUCH_KEY
-from astuner.errors import ConfigError, PluginError, Problem
-from astuner.plugins.option_docs import describe_options
-from astuner.plugins.options import build_options
+from astuner.contract.errors import ConfigError, PluginError, Problem
+from astuner.settings.config.loading import LoadedConfig, load_config
+from astuner.settings.config.redaction import REDACTED
+from astuner.settings.config.secrets import Secrets, redact_command
+from astuner.settings.config.structure_errors import NO_SUCH_KEY
+from astuner.settings.plugins.option_docs import describe_options
+from astuner.settings.plugins.options import build_options
 
 SECRET = "abc'def\\ghi-0123456789"
 Problems = Callable[..., tuple[Problem, ...]]

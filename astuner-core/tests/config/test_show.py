@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from astuner.config.loading import LoadedConfig, load_config
-from astuner.config.redaction import REDACTED, is_secret, redact_text, redact_tree
-from astuner.config.show import dump_yaml, to_yaml
-from astuner.config.yaml_lines import read_yaml
+from astuner.settings.config.loading import LoadedConfig, load_config
+from astuner.settings.config.redaction import REDACTED, is_secret, redact_text, redact_tree
+from astuner.settings.config.show import dump_yaml, to_yaml
+from astuner.settings.config.yaml_lines import read_yaml
 
 
 def test_shown_configuration_loads_to_the_same(load: Callable[..., LoadedConfig], tmp_path: Path) -> None:

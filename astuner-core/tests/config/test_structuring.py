@@ -9,9 +9,9 @@ import pytest
 from attrs import Attribute, field, frozen
 from attrs.validators import ge
 
-from astuner.config.places import Place, Places
-from astuner.config.structuring import make_converter, structure_options
-from astuner.errors import ConfigError
+from astuner.contract.errors import ConfigError
+from astuner.settings.config.places import Place, Places
+from astuner.settings.config.structuring import make_converter, structure_options
 
 
 class Mode(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.config.trees import Tree, flatten, get, put
+from astuner.settings.config.trees import Tree, flatten, get, put
 
 NAMES = st.text("abc", min_size=1, max_size=3)
 TREES = st.recursive(st.integers(), lambda inner: st.dictionaries(NAMES, inner, max_size=3))

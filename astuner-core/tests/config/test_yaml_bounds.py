@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from astuner.config.loading import load_config
-from astuner.config.overrides import read_overrides
-from astuner.config.yaml_bounds import DEEPEST, MOST_COPIES, load_plain_yaml
-from astuner.config.yaml_lines import read_yaml
-from astuner.errors import ConfigError
+from astuner.contract.errors import ConfigError
+from astuner.settings.config.loading import load_config
+from astuner.settings.config.overrides import read_overrides
+from astuner.settings.config.yaml_bounds import DEEPEST, MOST_COPIES, load_plain_yaml
+from astuner.settings.config.yaml_lines import read_yaml
 
 LEVELS = "\n".join(f"  k{number}: &k{number} [{', '.join([f'*k{number - 1}'] * 10)}]" for number in range(1, 9))
 BOMB = f"astuner:\n  k0: &k0 [a]\n{LEVELS}\n"

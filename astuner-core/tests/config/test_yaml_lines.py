@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from astuner.config.yaml_lines import read_yaml
-from astuner.errors import ConfigError
+from astuner.contract.errors import ConfigError
+from astuner.settings.config.yaml_lines import read_yaml
 
 FILE = Path("run.yaml")
 

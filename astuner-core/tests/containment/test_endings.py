@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from astuner.containment.endings import CodeEnded, describe_raised
+from astuner.episodes.containment.endings import CodeEnded, describe_raised
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from astuner.containment.guarded_loop import GuardedLoop
+from astuner.episodes.containment.guarded_loop import GuardedLoop
 
 
 @asynccontextmanager

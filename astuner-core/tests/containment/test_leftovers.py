@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from astuner.containment.leftovers import end_leftovers
-from astuner.processes.process_members import MARK, is_living
-from astuner.testing.waiting import until
+from astuner.episodes.containment.leftovers import end_leftovers
+from astuner.shared.processes.process_members import MARK, is_living
+from astuner_devkit.waiting import until
 
 # The inner `sleep` has an empty environment, as a process has that overwrites its own with a title.
 PARENT_AND_CHILD = ("sh", "-c", "env -i sleep 600 & wait")

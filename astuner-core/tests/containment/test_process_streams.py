@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from astuner.containment.process_streams import keep_streams
+from astuner.episodes.containment.process_streams import keep_streams
 
 
 def test_streams_that_were_replaced_are_put_back() -> None:
@@ -28,7 +28,7 @@ def test_a_stream_that_was_closed_drops_what_is_written(monkeypatch: pytest.Monk
 
 CLOSING = """
 import os, socket
-from astuner.containment.process_streams import open_missing_descriptors
+from astuner.episodes.containment.process_streams import open_missing_descriptors
 os.close(0)
 os.close(2)
 open_missing_descriptors()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from astuner.containment import threads
-from astuner.containment.threads import start_thread
+from astuner.episodes.containment import threads
+from astuner.episodes.containment.threads import start_thread
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from astuner.containment.contained_call import capture
-from astuner.containment.endings import describe_raised
-from astuner.containment.tracebacks import LONGEST, locate_error
+from astuner.episodes.containment.contained_call import capture
+from astuner.episodes.containment.endings import describe_raised
+from astuner.episodes.containment.tracebacks import LONGEST, locate_error
 
 HERE = Path(__file__).name
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from astuner.doctor.secrets import WELL_KNOWN
-from astuner.testing.distribution import write_distribution
+from astuner_devkit.distribution import write_distribution
 
 Doctor = Callable[..., "subprocess.CompletedProcess[str]"]
 Rows = Callable[..., "dict[tuple[str, str], dict[str, str]]"]

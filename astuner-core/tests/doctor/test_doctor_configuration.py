@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.install_hints import install_command
-from astuner.testing.project import write_project
+from astuner.shared.install_hints import install_command
+from astuner_devkit.project import write_project
 
 Doctor = Callable[..., "subprocess.CompletedProcess[str]"]
 Rows = Callable[..., "dict[tuple[str, str], dict[str, str]]"]
@@ -52,7 +52,7 @@ def test_every_problem_is_listed_with_its_line(doctor: Doctor, rows: Rows, conf:
 
 
 def test_a_problem_of_every_backbone_is_told_once(rows: Rows, conf: Path) -> None:
-    change(conf, "user_workflow: astuner.testing.workflows:OneTurn", "user_workflow: astuner.testing.workflows:TwoTurns")
+    change(conf, "user_workflow: astuner_devkit.workflows:OneTurn", "user_workflow: astuner_devkit.workflows:TwoTurns")
     found = rows("--conf", conf)
     assert found["configuration", "astuner.rollout.user_workflow"]["status"] == "broken"
     assert found["backbones", "debug (chosen)"]["detail"] == "the configuration has problems that are listed above"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from astuner.install_hints import install_command
+from astuner.shared.install_hints import install_command
 
 Rows = Callable[..., "dict[tuple[str, str], dict[str, str]]"]
 Install = Callable[..., None]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from astuner.containment.endings import UserInterrupt
-from astuner.containment.user_code import UserCode, find_running_code
-from astuner.driver.control import RunControl, stop_on_signals
+from astuner.episodes.containment.endings import UserInterrupt
+from astuner.episodes.containment.user_code import UserCode, find_running_code
+from astuner.runs.driver.control import RunControl, stop_on_signals
 
 
 @pytest.fixture(autouse=True)

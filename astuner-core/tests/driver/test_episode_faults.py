@@ -4,9 +4,9 @@ from pathlib import Path
 
 from attrs import evolve
 
-from astuner.driver.episode_faults import EpisodeFaults
-from astuner.schema import Failure, Unjudged
-from astuner.testing.episodes import episode, group
+from astuner.contract.schema import Failure, Unjudged
+from astuner.runs.driver.episode_faults import EpisodeFaults
+from astuner_devkit.episodes import episode, group
 
 
 def failed(repeat, place="agent.py:12 in solve", step=1):

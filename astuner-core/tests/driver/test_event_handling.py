@@ -11,22 +11,22 @@ import pytest
 from attrs import define, evolve, field
 
 from astuner import hookimpl
-from astuner.config.model import Config
-from astuner.config.trainer import TrainerCommon
-from astuner.driver.control import RunControl
-from astuner.driver.episode_faults import EpisodeFaults
-from astuner.driver.event_handling import STEPS_WITHOUT_SIGNAL, Progress, drive
-from astuner.driver.replayed_steps import ReplayedSteps, read_step_times
-from astuner.driver.reporting import Loggers, NamedLogger
-from astuner.errors import RunFailed
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.hooks import Hooks
-from astuner.runs.checkpoints import begin_checkpoint, find_checkpoint, finish_checkpoint
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import CheckpointSaved, Episode, Event, Failure, Notice, StepReport, ValidationReport, Verdict
-from astuner.testing.episodes import episode, group
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import RunFailed
+from astuner.contract.schema import CheckpointSaved, Episode, Event, Failure, Notice, StepReport, ValidationReport, Verdict
+from astuner.runs.driver.control import RunControl
+from astuner.runs.driver.episode_faults import EpisodeFaults
+from astuner.runs.driver.event_handling import STEPS_WITHOUT_SIGNAL, Progress, drive
+from astuner.runs.driver.replayed_steps import ReplayedSteps, read_step_times
+from astuner.runs.driver.reporting import Loggers, NamedLogger
+from astuner.runs.store.checkpoints import begin_checkpoint, find_checkpoint, finish_checkpoint
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner.settings.config.model import Config
+from astuner.settings.config.trainer import TrainerCommon
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.hooks import Hooks
+from astuner_devkit.episodes import episode, group
+from astuner_devkit.run_infos import run_info
 
 
 class Listener:

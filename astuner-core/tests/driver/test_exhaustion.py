@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from astuner.driver.exhaustion import explain_exhaustion
-from astuner.errors import RunFailed, UsageError
+from astuner.contract.errors import RunFailed, UsageError
+from astuner.runs.driver.exhaustion import explain_exhaustion
 
 
 class OutOfMemoryError(RuntimeError):

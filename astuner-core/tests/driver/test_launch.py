@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import Interrupted, RunFailed, UsageError
+from astuner.contract.errors import Interrupted, RunFailed, UsageError
 
 AUDIT = """
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_a_failed_run_is_told_as_1(run: Any, audited: dict[str, Any], tmp_path: 
 
 def test_an_error_of_usage_inside_a_run_is_told_as_2(run: Any, audited: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "acme_engine.py").write_text(
-        "from astuner.errors import UsageError\n"
+        "from astuner.contract.errors import UsageError\n"
         "class Engine:\n"
         "    def __init__(self):\n"
         "        raise UsageError('no such port')\n"
@@ -86,10 +86,10 @@ def test_who_made_and_wrapped_each_component_is_written_down(run: Any, audited: 
 
 
 def test_a_dry_run_tells_its_reader_that_nothing_is_run(cli: Any, tmp_path: Path) -> None:
-    from astuner.testing.project import write_project
+    from astuner_devkit.project import write_project
 
     (tmp_path / "own_reader.py").write_text(
-        "from astuner.errors import DataError\n"
+        "from astuner.contract.errors import DataError\n"
         "class Reader:\n"
         "    @classmethod\n"
         "    def from_run(cls, options, run_info):\n"
@@ -101,7 +101,7 @@ def test_a_dry_run_tells_its_reader_that_nothing_is_run(cli: Any, tmp_path: Path
 
 
 def test_a_dry_run_gives_extensions_their_options(cli: Any, run: Any, audited: dict[str, Any]) -> None:
-    from astuner.testing.project import write_project
+    from astuner_devkit.project import write_project
 
     played = run(settings=audited)
     conf = write_project(played.directory.parent / "again", settings=audited)
@@ -113,14 +113,14 @@ SIGNAL = "import os, signal, asyncio\n\ndef ask():\n    os.kill(os.getpid(), sig
 STOPPED = {
     "while the backbone is made": (
         "backbone",
-        "from astuner.builtin.debug.debug_backbone import DebugBackbone\n"
+        "from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone\n"
         "class Part(DebugBackbone):\n"
         "    def __init__(self, *given, **named):\n"
         "        ask()\n",
     ),
     "while an engine turns its cancellation into an error": (
         "engine",
-        "from astuner.builtin.engines.scripted_engine import ScriptedEngine\n"
+        "from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine\n"
         "class Part(ScriptedEngine):\n"
         "    @classmethod\n"
         "    def from_run(cls, options, run_info):\n"
@@ -149,7 +149,7 @@ def test_a_run_that_is_stopped_is_interrupted_whatever_was_going_on(run: Any, tm
 
 
 def test_the_start_of_a_run_is_one_line_that_names_what_is_not_used(cli: Any, tmp_path: Path) -> None:
-    from astuner.testing.project import write_project
+    from astuner_devkit.project import write_project
 
     settings = {"trainer_common": {"save_freq": 3, "test_freq": 7}, "data": {"train_batch_size": 5}}
     said = cli("run", "--conf", write_project(tmp_path, settings=settings)).err.splitlines()
@@ -173,7 +173,7 @@ class Agent(Workflow):
 
 
 def test_an_error_of_the_agent_is_shown_once_per_place_with_its_traceback_and_count(cli: Any, tmp_path: Path) -> None:
-    from astuner.testing.project import write_project
+    from astuner_devkit.project import write_project
 
     (tmp_path / "agent.py").write_text(RAISING_AGENT)
     settings = {"rollout": {"num_repeat": 3, "failure_budget": 1.0}}
@@ -192,7 +192,7 @@ def test_an_error_of_the_agent_is_shown_once_per_place_with_its_traceback_and_co
 
 
 def test_a_secret_of_the_configuration_is_not_in_a_stored_traceback(cli: Any, tmp_path: Path) -> None:
-    from astuner.testing.project import write_project
+    from astuner_devkit.project import write_project
 
     (tmp_path / "agent.py").write_text(
         RAISING_AGENT.replace('parse("{")', 'parse("{ sk-verysecret-0123456789")').replace(
@@ -209,7 +209,7 @@ def test_a_secret_of_the_configuration_is_not_in_a_stored_traceback(cli: Any, tm
 
 
 def test_the_end_of_a_run_says_how_to_look_at_it(cli: Any, tmp_path: Path) -> None:
-    from astuner.testing.project import write_project
+    from astuner_devkit.project import write_project
 
     said = cli("run", "--conf", write_project(tmp_path)).err.splitlines()
     end = said[[line.startswith("done: ") for line in said].index(True) :]
@@ -218,7 +218,7 @@ def test_the_end_of_a_run_says_how_to_look_at_it(cli: Any, tmp_path: Path) -> No
 
 
 def test_the_end_of_a_run_names_an_installed_command_that_shows_runs(cli: Any, tmp_path: Path, fake_distribution: Any) -> None:
-    from astuner.testing.project import write_project
+    from astuner_devkit.project import write_project
 
     shows = {"pages": "acme_pages:pages"}
     fake_distribution("acme-pages", entry_points={"astuner.commands": shows, "astuner.shows_runs": shows})
@@ -226,7 +226,7 @@ def test_the_end_of_a_run_names_an_installed_command_that_shows_runs(cli: Any, t
 
 
 def test_a_failure_after_which_resuming_helps_names_the_whole_command(cli: Any, tmp_path: Path) -> None:
-    from astuner.testing.project import write_project
+    from astuner_devkit.project import write_project
 
     (tmp_path / "agent.py").write_text(RAISING_AGENT)
     conf = write_project(tmp_path, workflow="./agent.py:Agent")

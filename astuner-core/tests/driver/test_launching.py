@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 import astuner
-from astuner.errors import ConfigError, Interrupted, UsageError
-from astuner.launching import list_items
-from astuner.testing.project import write_project
+from astuner.contract.errors import ConfigError, Interrupted, UsageError
+from astuner.runs.launching import list_items
+from astuner_devkit.project import write_project
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +165,7 @@ def test_a_run_that_fails_leaves_nothing_behind(tmp_path):
     conf = write_agent(tmp_path, "one")
     before = look_at_the_process()
     (tmp_path / "words.py").write_text("raise ValueError('broken')\n")
-    with pytest.raises(astuner.errors.AstunerError, match="broken"):
+    with pytest.raises(astuner.contract.errors.AstunerError, match="broken"):
         astuner.run(conf)
     assert look_at_the_process() == before
 
@@ -214,7 +214,7 @@ class Agent(astuner.Workflow):
     async def execute(self, workflow_task, tuner):
         try:
             astuner.run("project.yaml")
-        except astuner.errors.UsageError as error:
+        except astuner.contract.errors.UsageError as error:
             return astuner.WorkflowOutput(reward=1.0, metadata={"refused": str(error)})
 """
 

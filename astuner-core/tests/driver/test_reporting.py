@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from astuner.driver.reporting import Loggers, NamedLogger
+from astuner.runs.driver.reporting import Loggers, NamedLogger
 
 
 class Fails:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from astuner.driver.resume_command import format_resume_command
-from astuner.driver.run_story import tell_story
-from astuner.runs.directory import RunDirectory
-from astuner.transcript.durations import format_seconds
+from astuner.episodes.transcript.durations import format_seconds
+from astuner.runs.driver.resume_command import format_resume_command
+from astuner.runs.driver.run_story import tell_story
+from astuner.runs.store.directory import RunDirectory
 
 
 def write(tmp_path, *rows, saved=(20,)):

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from astuner.config.show import sign_variables, to_yaml
-from astuner.driver.resume import check_same_run, drop_episodes_of_other_rates, is_same_length
-from astuner.errors import ConfigError
-from astuner.planning.plan import Plan, plan_run
-from astuner.rollout.sampler import TaskSampler
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Task
-from astuner.testing.episodes import episode
+from astuner.contract.errors import ConfigError
+from astuner.contract.schema import Task
+from astuner.episodes.rollout.sampler import TaskSampler
+from astuner.runs.driver.resume import check_same_run, drop_episodes_of_other_rates, is_same_length
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner.settings.config.show import sign_variables, to_yaml
+from astuner.settings.planning.plan import Plan, plan_run
+from astuner_devkit.episodes import episode
 
 AGENT = "class Agent:\n    async def execute(self, workflow_task, tuner): ...\n"
 JUDGE = """\

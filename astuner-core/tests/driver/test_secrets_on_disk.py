@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import PluginError
+from astuner.contract.errors import PluginError
 
 SECRETS = ("in-the-yaml-1", "in-dotenv-2", "in-command-3")
 JUDGE = """\

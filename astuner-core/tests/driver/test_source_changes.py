@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from attrs import asdict
 
-from astuner.builtin.readers.dataset_file import DatasetFileReader
-from astuner.config.sections import DatasetFileSection, FileSplit
-from astuner.driver.source_changes import SourceChanges, find_changes
-from astuner.errors import UsageError
-from astuner.rollout.task_digests import digest_tasks
-from astuner.runs.fingerprints import WHOLE, compare_fingerprints, fingerprint_file, fingerprint_files, fingerprint_model
-from astuner.schema import Task
+from astuner.contract.errors import UsageError
+from astuner.contract.schema import Task
+from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+from astuner.episodes.rollout.task_digests import digest_tasks
+from astuner.runs.driver.source_changes import SourceChanges, find_changes
+from astuner.runs.store.fingerprints import WHOLE, compare_fingerprints, fingerprint_file, fingerprint_files, fingerprint_model
+from astuner.settings.config.sections import DatasetFileSection, FileSplit
 
 TASKS = [Task(main_query=f"{number} + 1", task_id=str(number), metadata={"answer": number + 1}) for number in range(4)]
 FACTS: dict[str, Any] = {

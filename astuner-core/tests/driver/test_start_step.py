@@ -11,14 +11,14 @@ import yaml
 from click.testing import CliRunner
 
 from astuner.cli.run import run
-from astuner.config.show import sign_variables, to_yaml
-from astuner.driver.resume import check_same_run
-from astuner.driver.start_step import choose_start
-from astuner.errors import ConfigError, UsageError
-from astuner.planning.plan import Plan, plan_run
-from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint, record_validation
-from astuner.runs.directory import RunDirectory
-from astuner.runs.manifest import DamagedCheckpoint
+from astuner.contract.errors import ConfigError, UsageError
+from astuner.runs.driver.resume import check_same_run
+from astuner.runs.driver.start_step import choose_start
+from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint, record_validation
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.manifest import DamagedCheckpoint
+from astuner.settings.config.show import sign_variables, to_yaml
+from astuner.settings.planning.plan import Plan, plan_run
 
 RUN: dict[str, Any] = {
     "model": {"path": "./model"},

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from attrs import define
 
-from astuner.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway
-from astuner.protocols import Engine
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Sampling
+from astuner.contract.protocols import Engine
+from astuner.contract.schema import Sampling
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.model.gateway import EpisodeRecorder, EpisodeSpec, Gateway
+from astuner.model.rendering import TemplateRenderer
 
 
 @define(eq=False)

@@ -19,17 +19,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from official_templates import FAMILIES, official_renderer
 
-from astuner.gateway import EpisodeRecorder, EpisodeSpec
-from astuner.gateway.api_keys import Caller
-from astuner.gateway.dialects.anthropic_request import messages_request
-from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.dialects.gemini_request import gemini_request
-from astuner.gateway.dialects.responses_request import responses_request
-from astuner.gateway.recording.choice_events import Done
-from astuner.gateway.recording.request import ChatRequest
-from astuner.rendering import TemplateRenderer
-from astuner.rendering.errors import ApiError
-from astuner.schema import Call, Capabilities, Chunk, Request, Sampling
+from astuner.contract.schema import Call, Capabilities, Chunk, Request, Sampling
+from astuner.model.gateway import EpisodeRecorder, EpisodeSpec
+from astuner.model.gateway.api_keys import Caller
+from astuner.model.gateway.dialects.anthropic_request import messages_request
+from astuner.model.gateway.dialects.chat_completions import chat_request
+from astuner.model.gateway.dialects.gemini_request import gemini_request
+from astuner.model.gateway.dialects.responses_request import responses_request
+from astuner.model.gateway.recording.choice_events import Done
+from astuner.model.gateway.recording.request import ChatRequest
+from astuner.model.rendering import TemplateRenderer
+from astuner.model.rendering.errors import ApiError
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
 CODER_CALL = "<tool_call>\n<function=look>\n<parameter=city>\nRome\n</parameter>\n</function>\n</tool_call>"

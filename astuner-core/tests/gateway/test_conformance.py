@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from official_templates import FAMILIES as OFFICIAL
 from official_templates import official_renderer
 
-from astuner.gateway import EpisodeRecorder, EpisodeSpec
-from astuner.gateway.api_keys import Caller
-from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.recording.choice_events import Answer, Done
-from astuner.gateway.recording.request import ChatRequest
-from astuner.rendering import TemplateRenderer
-from astuner.rendering.errors import ApiError
-from astuner.rendering.library_renderer import LibraryRenderer
-from astuner.schema import Capabilities, Chunk, Request, Sampling
-from astuner.testing.tokenizer import tiny_tokenizer
-from astuner.token_streams import prompt_length, stream_ids
+from astuner.contract.schema import Capabilities, Chunk, Request, Sampling
+from astuner.contract.token_streams import prompt_length, stream_ids
+from astuner.model.gateway import EpisodeRecorder, EpisodeSpec
+from astuner.model.gateway.api_keys import Caller
+from astuner.model.gateway.dialects.chat_completions import chat_request
+from astuner.model.gateway.recording.choice_events import Answer, Done
+from astuner.model.gateway.recording.request import ChatRequest
+from astuner.model.rendering import TemplateRenderer
+from astuner.model.rendering.errors import ApiError
+from astuner.model.rendering.library_renderer import LibraryRenderer
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 
 @frozen

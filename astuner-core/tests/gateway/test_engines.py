@@ -14,13 +14,13 @@ import openai
 import pytest
 from attrs import define, field
 
-from astuner.builtin.engines.openai_engine import OpenAIEngine
-from astuner.builtin.engines.scripted_engine import ScriptedEngine, read_script
-from astuner.config.model import Config, Model
-from astuner.errors import DataError, PluginError
-from astuner.protocols import RunInfo
-from astuner.schema import Request, Sampling
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import DataError, PluginError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Request, Sampling
+from astuner.episodes.builtin.engines.openai_engine import OpenAIEngine
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine, read_script
+from astuner.settings.config.model import Config, Model
+from astuner_devkit.run_infos import run_info
 
 USER = [{"role": "user", "content": "hello"}]
 

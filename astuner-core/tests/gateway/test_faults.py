@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from astuner.gateway.api_keys import mint
-from astuner.gateway.app import make_app
-from astuner.gateway.dialects import DIALECTS
-from astuner.http_server import ServerLimits
-from astuner.schema import Capabilities, Chunk, Request
-from astuner.testing import until_so
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.model.gateway.api_keys import mint
+from astuner.model.gateway.app import make_app
+from astuner.model.gateway.dialects import DIALECTS
+from astuner.model.http_server import ServerLimits
+from astuner_devkit import until_so
 
 USER = [{"role": "user", "content": "the launch code is 0451"}]
 CONTENTS = [{"role": "user", "parts": [{"text": "the launch code is 0451"}]}]
@@ -250,7 +250,7 @@ async def test_the_log_holds_no_key_and_no_word_of_a_body(
             )
             assert b"400" in await reader.readline()
             writer.close()
-            monkeypatch.setattr("astuner.gateway.app.parse_body", fail)
+            monkeypatch.setattr("astuner.model.gateway.app.parse_body", fail)
             failed = [await ways[0].post(path, json=body_of(path), headers=bearer(key)) for path in PATHS[-2:]]
         await down.recorder.close()
         loop.set_debug(False)
@@ -263,7 +263,7 @@ async def test_the_log_holds_no_key_and_no_word_of_a_body(
 
 
 def test_a_tuner_does_not_show_its_key() -> None:
-    from astuner.gateway.tuner import RemoteTuner
+    from astuner.model.gateway.tuner import RemoteTuner
 
     tuner = RemoteTuner("http://x/v1", "sk-astuner-0451", "m")
     assert "0451" not in repr(tuner) + repr(tuner.as_oai_baseurl_apikey())

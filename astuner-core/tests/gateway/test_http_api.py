@@ -13,10 +13,10 @@ import httpx
 import openai
 import pytest
 
-from astuner.errors import AstunerError
-from astuner.gateway import Gateway
-from astuner.gateway.api_keys import mint, read_key
-from astuner.schema import Capabilities, Chunk, Request
+from astuner.contract.errors import AstunerError
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.model.gateway import Gateway
+from astuner.model.gateway.api_keys import mint, read_key
 
 USER = [{"role": "user", "content": "hello"}]
 

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import BadRequestError
 
-from astuner.gateway.dialects.fields import parse_body
-from astuner.gateway.dialects.large_bodies import LargeBody
-from astuner.http_server import patient_json
-from astuner.http_server.patient_json import FIRST_PIECE
-from astuner.rendering import TemplateRenderer
-from astuner.rendering.errors import ApiError
-from astuner.rendering.template_renderer import LONGEST_CACHED
+from astuner.model.gateway.dialects.fields import parse_body
+from astuner.model.gateway.dialects.large_bodies import LargeBody
+from astuner.model.http_server import patient_json
+from astuner.model.http_server.patient_json import FIRST_PIECE
+from astuner.model.rendering import TemplateRenderer
+from astuner.model.rendering.errors import ApiError
+from astuner.model.rendering.template_renderer import LONGEST_CACHED
 
 LONG = "word " * (LONGEST_CACHED // 4)
 """Too long for the event loop, and short enough for the context of these tests."""
@@ -223,8 +223,8 @@ async def test_a_long_message_is_recorded_as_a_short_one_is(serving: Any, monkey
 
     async with serving("yes", **ROOMY) as stage:
         off_the_loop = await play(stage)
-    monkeypatch.setattr("astuner.gateway.app.LARGE_BODY", 1 << 30)
-    monkeypatch.setattr("astuner.rendering.template_renderer.LONGEST_CACHED", 1 << 30)
+    monkeypatch.setattr("astuner.model.gateway.app.LARGE_BODY", 1 << 30)
+    monkeypatch.setattr("astuner.model.rendering.template_renderer.LONGEST_CACHED", 1 << 30)
     async with serving("yes", **ROOMY) as stage:
         assert await play(stage) == off_the_loop
     assert [parent for parent, *_ in off_the_loop] == [None, 0, 1]

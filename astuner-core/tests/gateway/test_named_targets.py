@@ -11,12 +11,12 @@ from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from astuner.gateway.api_keys import Caller, read_target_tag
-from astuner.gateway.recording.episode_spec import EpisodeSpec
-from astuner.rendering.errors import ApiError
-from astuner.schema import Sampling
-from astuner.testing.episodes import episode
-from astuner.transcript.episode_text import format_transcript
+from astuner.contract.schema import Sampling
+from astuner.episodes.transcript.episode_text import format_transcript
+from astuner.model.gateway.api_keys import Caller, read_target_tag
+from astuner.model.gateway.recording.episode_spec import EpisodeSpec
+from astuner.model.rendering.errors import ApiError
+from astuner_devkit.episodes import episode
 
 USER = [{"role": "user", "content": "hello"}]
 BODIES: dict[str, dict[str, Any]] = {

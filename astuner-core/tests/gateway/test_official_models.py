@@ -10,11 +10,11 @@ import httpx
 import pytest
 from official_templates import make_tokenizer, official_renderer, read_template
 
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.errors import AstunerError
-from astuner.protocols import EpisodeIdentity
-from astuner.rendering import TemplateRenderer
-from astuner.token_streams import stream_ids
+from astuner.contract.errors import AstunerError
+from astuner.contract.protocols import EpisodeIdentity
+from astuner.contract.token_streams import stream_ids
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner.model.rendering import TemplateRenderer
 
 OPEN_R1 = re.compile(r"^<think>\n.*?\n</think>\n<answer>\n.*?\n</answer>$", re.DOTALL)
 """The format that Open-R1's reward asks for."""

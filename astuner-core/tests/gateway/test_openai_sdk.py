@@ -14,12 +14,12 @@ from typing import Any
 import openai
 import pytest
 
-from astuner.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.gateway import Gateway
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Capabilities, Chunk, Request
-from astuner.testing import until_so
-from astuner.token_streams import stream_ids
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.contract.token_streams import stream_ids
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.model.gateway import Gateway
+from astuner.model.rendering import TemplateRenderer
+from astuner_devkit import until_so
 
 USER = [{"role": "user", "content": "what is 1 and 2?"}]
 ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}

@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 from openapi_document import document
 
-from astuner.gateway.app import make_app
+from astuner.model.gateway.app import make_app
 
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a":1,  "b": 2}}\n</tool_call>'
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -13,16 +13,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from official_templates import FAMILIES, official_renderer
 
-from astuner.gateway.dialects.anthropic_request import messages_request
-from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.dialects.completions import completion_request
-from astuner.gateway.dialects.large_bodies import LargeBody
-from astuner.gateway.dialects.outlines import FIRST_PIECE, LARGEST_PIECE, LONGEST_KEPT, Measures, OutlineDecoder
-from astuner.gateway.dialects.responses_request import responses_request
-from astuner.gateway.recording.request import ChatRequest
-from astuner.rendering import TemplateRenderer
-from astuner.rendering.errors import ApiError
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.model.gateway.dialects.anthropic_request import messages_request
+from astuner.model.gateway.dialects.chat_completions import chat_request
+from astuner.model.gateway.dialects.completions import completion_request
+from astuner.model.gateway.dialects.large_bodies import LargeBody
+from astuner.model.gateway.dialects.outlines import FIRST_PIECE, LARGEST_PIECE, LONGEST_KEPT, Measures, OutlineDecoder
+from astuner.model.gateway.dialects.responses_request import responses_request
+from astuner.model.gateway.recording.request import ChatRequest
+from astuner.model.rendering import TemplateRenderer
+from astuner.model.rendering.errors import ApiError
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 ASK = {"role": "user", "content": "x"}
 GRAMMAR = {"type": "grammar", "syntax": "lark"}
@@ -191,7 +191,7 @@ def renderer_of(template: str) -> TemplateRenderer:
 
 
 def test_a_tokenizer_without_a_bound_has_none_on_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astuner.rendering.template_renderer.find_length_bound", lambda backend, added: None)
+    monkeypatch.setattr("astuner.model.rendering.template_renderer.find_length_bound", lambda backend, added: None)
     assert TemplateRenderer(tiny_tokenizer()).prompt_bound is None
 
 

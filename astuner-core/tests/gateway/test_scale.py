@@ -8,12 +8,12 @@ from typing import Any
 
 import httpx
 
-from astuner.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway
-from astuner.gateway.transport import make_client
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Request, Sampling
-from astuner.token_streams import stream_ids
+from astuner.contract.schema import Request, Sampling
+from astuner.contract.token_streams import stream_ids
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.model.gateway import EpisodeRecorder, EpisodeSpec, Gateway
+from astuner.model.gateway.transport import make_client
+from astuner.model.rendering import TemplateRenderer
 
 EPISODES, TURNS = 200, 20
 

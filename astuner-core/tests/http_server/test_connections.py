@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from astuner.http_server import ServerLimits, listen, make_server
-from astuner.http_server.hosts import Receive, Scope, Send
+from astuner.model.http_server import ServerLimits, listen, make_server
+from astuner.model.http_server.hosts import Receive, Scope, Send
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 ASK = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -183,7 +183,7 @@ async def test_an_exhausted_system_is_noted_once(caplog: pytest.LogCaptureFixtur
             raise failures.pop()
         return await real(listening)
 
-    monkeypatch.setattr("astuner.http_server.server.PAUSE_S", 0)
+    monkeypatch.setattr("astuner.model.http_server.server.PAUSE_S", 0)
     monkeypatch.setattr(loop, "sock_accept", accept)
     async with served() as address:
         found = await send_and_read(address, ASK[:-2] + b"Connection: close\r\n\r\n")

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from astuner.http_server import guard_hosts, is_loopback
-from astuner.http_server.hosts import Receive, Scope, Send
+from astuner.model.http_server import guard_hosts, is_loopback
+from astuner.model.http_server.hosts import Receive, Scope, Send
 
 
 async def accept(scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astuner.http_server import LARGE_BODY, PatientDecoder, load_json
+from astuner.model.http_server import LARGE_BODY, PatientDecoder, load_json
 
 
 @pytest.mark.parametrize("size", [10, LARGE_BODY])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner.schema import Episode, Failure
-from astuner.testing.episodes import episode
+from astuner.contract.schema import Episode, Failure
+from astuner_devkit.episodes import episode
 
 
 def fail(one: Episode) -> Episode:

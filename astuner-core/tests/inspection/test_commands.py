@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.command_line import CommandResult
-from astuner.testing.episodes import episode
+from astuner_devkit.command_line import CommandResult
+from astuner_devkit.episodes import episode
 
 Cli = Callable[..., CommandResult]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.inspection.curve_chart import draw_curves
+from astuner.runs.inspection.curve_chart import draw_curves
 
 
 def test_panels_share_their_axes():

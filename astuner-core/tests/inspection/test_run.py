@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from astuner.errors import UsageError
-from astuner.inspection.run import Run
-from astuner.inspection.run_search import list_run_paths, open_run
-from astuner.inspection.summary import summarise
-from astuner.runs.directory import RunDirectory
+from astuner.contract.errors import UsageError
+from astuner.runs.inspection.run import Run
+from astuner.runs.inspection.run_search import list_run_paths, open_run
+from astuner.runs.inspection.summary import summarise
+from astuner.runs.store.directory import RunDirectory
 
 ROWS = [
     {"step": 0, "kind": "validation", "val/reward/mean": 0.25},

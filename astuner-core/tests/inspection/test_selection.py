@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.errors import UsageError
-from astuner.inspection.run import Run
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Episode, Verdict
-from astuner.testing.episodes import episode, group
+from astuner.contract.errors import UsageError
+from astuner.contract.schema import Episode, Verdict
+from astuner.runs.inspection.run import Run
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner_devkit.episodes import episode, group
 
 
 def select(path: Path, **wanted: Any) -> list[str]:

@@ -6,8 +6,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.judging.advantages import compute_advantages, has_no_signal, is_group_relative
-from astuner.judging.estimators import (
+from astuner.episodes.judging.advantages import compute_advantages, has_no_signal, is_group_relative
+from astuner.episodes.judging.estimators import (
     DrGrpo,
     Grpo,
     ReinforcePlusPlus,
@@ -15,8 +15,8 @@ from astuner.judging.estimators import (
     ReinforcePlusPlusEpisode,
     Rloo,
 )
-from astuner.rollout.metrics import compute_rollout_metrics
-from astuner.testing.episodes import episode, group
+from astuner.episodes.rollout.metrics import compute_rollout_metrics
+from astuner_devkit.episodes import episode, group
 
 
 class BestOrNothing:

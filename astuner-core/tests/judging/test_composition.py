@@ -14,15 +14,15 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.config.rewards import Overlong, RewardComposition, Shape, order_by_requirements
-from astuner.judging.composition import combine_judges
-from astuner.judging.failures import collect_observations, collect_verdicts
-from astuner.judging.group_judging import judge_group
-from astuner.judging.weighted_judge import WeightedJudge
-from astuner.protocols import Judge
-from astuner.rollout.metrics import compute_validation_metrics
-from astuner.schema import Group, Unjudged, Verdict
-from astuner.testing.episodes import episode, group
+from astuner.contract.protocols import Judge
+from astuner.contract.schema import Group, Unjudged, Verdict
+from astuner.episodes.judging.composition import combine_judges
+from astuner.episodes.judging.failures import collect_observations, collect_verdicts
+from astuner.episodes.judging.group_judging import judge_group
+from astuner.episodes.judging.weighted_judge import WeightedJudge
+from astuner.episodes.rollout.metrics import compute_validation_metrics
+from astuner.settings.config.rewards import Overlong, RewardComposition, Shape, order_by_requirements
+from astuner_devkit.episodes import episode, group
 
 
 class Rewarding(Judge):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from astuner.judging.estimators import (
+from astuner.episodes.judging.estimators import (
     DrGrpo,
     Grpo,
     ReinforcePlusPlus,

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.judging.composition import combine_judges
-from astuner.judging.group_judging import judge_group
-from astuner.judging.simple_judges import make_judge
-from astuner.judging.weighted_judge import WeightedJudge
-from astuner.protocols import Judge
-from astuner.schema import Failure, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.episodes import episode, group
+from astuner.contract.protocols import Judge
+from astuner.contract.schema import Failure, Unjudged, Verdict, WorkflowOutput
+from astuner.episodes.judging.composition import combine_judges
+from astuner.episodes.judging.group_judging import judge_group
+from astuner.episodes.judging.simple_judges import make_judge
+from astuner.episodes.judging.weighted_judge import WeightedJudge
+from astuner_devkit.episodes import episode, group
 
 
 class Fixed(Judge):

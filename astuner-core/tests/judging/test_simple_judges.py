@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astuner.containment.endings import UserQuit
-from astuner.errors import PluginError
-from astuner.judging.failures import collect_verdicts
-from astuner.judging.simple_judges import make_judge
-from astuner.protocols import Judge
-from astuner.schema import Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import Judge
+from astuner.contract.schema import Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
+from astuner.episodes.containment.endings import UserQuit
+from astuner.episodes.judging.failures import collect_verdicts
+from astuner.episodes.judging.simple_judges import make_judge
 
 
 def group(*outputs: WorkflowOutput | None) -> Group:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from astuner.config.auxiliary_models import AuxiliaryModel
-from astuner.errors import PluginError
-from astuner.judging.failures import collect_verdicts
-from astuner.judging.judge_tuner import offer_tuner
-from astuner.judging.simple_judges import make_judge
-from astuner.schema import Episode, Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.contract.errors import PluginError
+from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.episodes.judging.failures import collect_verdicts
+from astuner.episodes.judging.judge_tuner import offer_tuner
+from astuner.episodes.judging.simple_judges import make_judge
+from astuner.settings.config.auxiliary_models import AuxiliaryModel
 
 TASK = Task("2 + 2?", task_id="t", metadata={"answer": "4"}, columns={"question": "main_query"})
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import ConfigError
-from astuner.planning.plan import Plan, plan_run
-from astuner.testing.project import write_project
+from astuner.contract.errors import ConfigError
+from astuner.settings.planning.plan import Plan, plan_run
+from astuner_devkit.project import write_project
 
 ENGINES = """
 class Usable:

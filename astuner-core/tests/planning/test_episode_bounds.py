@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.config.model import Config
-from astuner.planning.episode_bounds import bound_training_episodes, count_validation_episodes
-from astuner.rollout.sampler import TaskSampler
-from astuner.schema import Split, Task
+from astuner.contract.schema import Split, Task
+from astuner.episodes.rollout.sampler import TaskSampler
+from astuner.settings.config.model import Config
+from astuner.settings.planning.episode_bounds import bound_training_episodes, count_validation_episodes
 
 STEPS = 5
 

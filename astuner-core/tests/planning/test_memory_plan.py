@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from astuner.cli import exit_code_of
-from astuner.errors import ConfigError
-from astuner.planning.memory_plan import look_at_hardware
-from astuner.planning.plan import plan_run
+from astuner.contract.errors import ConfigError
+from astuner.settings.planning.memory_plan import look_at_hardware
+from astuner.settings.planning.plan import plan_run
 
 MIB = 1 << 20
 BACKBONE = """
-from astuner.builtin.debug.debug_backbone import DebugBackbone
-from astuner.errors import UsageError
-from astuner.memory.parts import MAIN_MEMORY, MemoryPart, MemoryPlan
+from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
+from astuner.contract.errors import UsageError
+from astuner.settings.memory_estimate.parts import MAIN_MEMORY, MemoryPart, MemoryPlan
 
 
 class Acme(DebugBackbone):
@@ -78,8 +78,8 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def give_gpus(monkeypatch: pytest.MonkeyPatch, number: int, mib: int) -> None:
-    monkeypatch.setattr("astuner.planning.memory_plan.gpu_count", lambda: number)
-    monkeypatch.setattr("astuner.planning.memory_plan.smallest_gpu_bytes", lambda: mib * MIB)
+    monkeypatch.setattr("astuner.settings.planning.memory_plan.gpu_count", lambda: number)
+    monkeypatch.setattr("astuner.settings.planning.memory_plan.smallest_gpu_bytes", lambda: mib * MIB)
 
 
 def explain(conf: Path, *more: str) -> int:
@@ -160,7 +160,7 @@ def test_the_estimate_of_a_run_shows_its_memory(
 def test_without_a_plan_there_is_a_reason_and_no_refusal(
     conf: Path, config: dict[str, object] | None, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("astuner.planning.memory_plan.gpu_count", lambda: 0)
+    monkeypatch.setattr("astuner.settings.planning.memory_plan.gpu_count", lambda: 0)
     file = conf.parent / "model/config.json"
     file.unlink() if config is None else file.write_text(json.dumps(config))
     assert explain(conf) == 0

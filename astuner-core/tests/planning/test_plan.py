@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.errors import ConfigError, Problem
-from astuner.planning.plan import Plan, plan_run
+from astuner.contract.errors import ConfigError, Problem
+from astuner.settings.planning.plan import Plan, plan_run
 
 YAML = """\
 astuner:

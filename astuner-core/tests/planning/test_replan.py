@@ -5,10 +5,10 @@ import stat
 import pytest
 from attrs import evolve
 
-from astuner.errors import RunFailed
-from astuner.planning.plan import plan_run
-from astuner.planning.replan import replan, write_plan
-from astuner.testing.project import write_project
+from astuner.contract.errors import RunFailed
+from astuner.settings.planning.plan import plan_run
+from astuner.settings.planning.replan import replan, write_plan
+from astuner_devkit.project import write_project
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-from astuner.config.model import Config, Model
-from astuner.memory.parts import Hardware
-from astuner.planning.run_advice import advise, estimate_time
+from astuner.settings.config.model import Config, Model
+from astuner.settings.memory_estimate.parts import Hardware
+from astuner.settings.planning.run_advice import advise, estimate_time
 
 GPUS, NONE = Hardware(gpus=2), Hardware(gpus=0)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from astuner.errors import ConfigError
-from astuner.planning.plan import Plan, plan_run
-from astuner.testing.project import write_project
+from astuner.contract.errors import ConfigError
+from astuner.settings.planning.plan import Plan, plan_run
+from astuner_devkit.project import write_project
 
 TEXT = {"timeline_merging_policy": {"timeline_compare_level": "text"}}
 Planned = Callable[..., Plan]

@@ -1,4 +1,4 @@
-"""A reader may bring the workflow that is played as `astuner.agents:Command`."""
+"""A reader may bring the workflow that is played as `astuner_agents:Command`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from astuner.planning.plan import plan_run
-from astuner.testing import write_project
+from astuner.settings.planning.plan import plan_run
+from astuner_devkit import write_project
 
 READER = """
-from astuner.schema import Task
+from astuner.contract.schema import Task
 
 
 class Brings:
@@ -29,9 +29,9 @@ class Plain:
 @pytest.mark.parametrize(
     ("reader", "named", "played"),
     [
-        ("Brings", "astuner.agents:Command", "own:Own"),
+        ("Brings", "astuner_agents:Command", "own:Own"),
         ("Brings", "agent.py:Other", "agent.py:Other"),
-        ("Plain", "astuner.agents:Command", "astuner.agents:Command"),
+        ("Plain", "astuner_agents:Command", "astuner_agents:Command"),
     ],
 )
 def test_the_readers_workflow_takes_the_place_of_the_command(tmp_path: Path, reader: str, named: str, played: str) -> None:

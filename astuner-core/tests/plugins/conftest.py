@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from astuner.protocols import RunInfo
-from astuner.testing.isolation import undo_after
-from astuner.testing.run_infos import run_info as made_up
+from astuner.contract.protocols import RunInfo
+from astuner_devkit.isolation import undo_after
+from astuner_devkit.run_infos import run_info as made_up
 
 Install = Callable[..., Path]
 

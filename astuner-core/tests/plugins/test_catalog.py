@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from astuner.errors import ConfigError
-from astuner.install_hints import install_command
-from astuner.plugins.catalog import Catalog
-from astuner.protocols import Candidate
+from astuner.contract.errors import ConfigError
+from astuner.contract.protocols import Candidate
+from astuner.settings.plugins.catalog import Catalog
+from astuner.shared.install_hints import install_command
 
 Install = Callable[..., Path]
 

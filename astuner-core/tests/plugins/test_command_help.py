@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.command_help import command_help
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.command_help import command_help
 
 Install = Callable[..., Path]
 HEAD = "import click\nraise RuntimeError('imported')\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from attrs import field, frozen
 
-from astuner.errors import ConfigError
-from astuner.plugins.option_docs import describe_options
-from astuner.plugins.options import build_options
+from astuner.contract.errors import ConfigError
+from astuner.settings.plugins.option_docs import describe_options
+from astuner.settings.plugins.options import build_options
 
 
 @frozen(kw_only=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import PluginError
-from astuner.hookspecs import SPECS
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.hooks import Hooks
-from astuner.protocols import Candidate, Judge, RunInfo
-from astuner.schema import Episode, Group, Notice, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.contract.errors import PluginError
+from astuner.contract.hookspecs import SPECS
+from astuner.contract.protocols import Candidate, Judge, RunInfo
+from astuner.contract.schema import Episode, Group, Notice, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.hooks import Hooks
 
 Install = Callable[..., Path]
 
@@ -94,7 +94,7 @@ def test_core_makes_what_no_extension_claims(strict: Candidate, run_info: RunInf
 
 def test_an_extension_answers_in_place_of_core_and_is_recorded(install: Install, strict: Candidate, run_info: RunInfo) -> None:
     body = """
-from astuner.judging.simple_judges import make_judge
+from astuner.episodes.judging.simple_judges import make_judge
 @hookimpl(trylast=True)
 def astuner_make_judge(self, candidate):
     return Extension.make_judge(lambda workflow_task, workflow_output: 0.5)

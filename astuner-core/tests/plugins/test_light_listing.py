@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from astuner.cli import exit_code_of
-from astuner.plugins.kinds import KINDS
-from astuner.testing.project import write_project
+from astuner.settings.plugins.kinds import KINDS
+from astuner_devkit.project import write_project
 
 Install = Callable[..., Path]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import ConfigError, PluginError
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.compat import find_incompatibility
-from astuner.plugins.drivers import load, make
-from astuner.protocols import Candidate, RunInfo
+from astuner.contract.errors import ConfigError, PluginError
+from astuner.contract.protocols import Candidate, RunInfo
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.compat import find_incompatibility
+from astuner.settings.plugins.drivers import load, make
 
 Install = Callable[..., Path]
 
@@ -150,7 +150,7 @@ def test_a_failing_constructor_is_blamed(install: Install, run_info: RunInfo) ->
 
 def test_an_error_that_explains_itself_passes_through_making(install: Install, run_info: RunInfo) -> None:
     source = """
-from astuner.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem
 class Strict:
     def __init__(self):
         raise ConfigError([Problem(message='no such model', key='task_judge.strict.model')])

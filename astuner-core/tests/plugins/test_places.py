@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from astuner.plugins.source_names import find_missing_name
-from astuner.plugins.specs import ByPath, parse
-from astuner.testing.command_line import run_command
-from astuner.testing.project import write_project
+from astuner.settings.plugins.source_names import find_missing_name
+from astuner.settings.plugins.specs import ByPath, parse
+from astuner_devkit.command_line import run_command
+from astuner_devkit.project import write_project
 
 AGENT = """
 from astuner import Workflow, WorkflowOutput

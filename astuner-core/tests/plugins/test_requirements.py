@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
 
-from astuner.plugins.requirements import Facts, Installed
+from astuner.settings.plugins.requirements import Facts, Installed
 
 Install = Callable[..., Path]
 

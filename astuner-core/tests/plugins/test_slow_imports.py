@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.plugins import slow_imports
-from astuner.rollout.workflows import load_workflow
+from astuner.episodes.rollout.workflows import load_workflow
+from astuner.settings.plugins import slow_imports
 
 WAITING = """
 import sys

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.plugins.source_names import find_missing_name
+from astuner.settings.plugins.source_names import find_missing_name
 
 AGENT = """\
 raise SystemExit("nobody runs this")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astuner.processes import ProgramHandle, launch
+from astuner.shared.processes import ProgramHandle, launch
 
 
 @pytest.fixture(autouse=True)

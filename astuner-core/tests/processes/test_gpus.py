@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.processes.gpus import VISIBLE, gpu_count
+from astuner.shared.processes.gpus import VISIBLE, gpu_count
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.processes.json_child import JsonChild, JsonProgram
-from astuner.testing.waiting import until
+from astuner.shared.processes.json_child import JsonChild, JsonProgram
+from astuner_devkit.waiting import until
 
 PROGRAM = """
 import json, os, sys, time

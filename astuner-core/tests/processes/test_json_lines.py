@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from astuner.processes.json_lines import JsonLines, end_child
+from astuner.shared.processes.json_lines import JsonLines, end_child
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.processes.log_lines import select_telling_lines
+from astuner.shared.processes.log_lines import select_telling_lines
 
 BARS = "Loading weights:  50%|#####     | 1/2 [00:00<00:00, 3.1it/s]\rLoading weights: 100%|##########| 2/2 [00:00, 5it/s]\n"
 REASON = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"

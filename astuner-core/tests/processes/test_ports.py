@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from astuner.processes import free_port, ports
-from astuner.processes.ports import LOOPBACK
+from astuner.shared.processes import free_port, ports
+from astuner.shared.processes.ports import LOOPBACK
 
 
 def test_a_free_port_is_none_that_the_system_hands_out_by_itself() -> None:

@@ -15,10 +15,10 @@ import psutil
 import pytest
 from attrs import evolve
 
-from astuner.errors import AstunerError
-from astuner.processes import Lease, ProgramHandle, attach, launch, list_programs
-from astuner.processes.program_record import RecordFiles, write_record
-from astuner.testing import until
+from astuner.contract.errors import AstunerError
+from astuner.shared.processes import Lease, ProgramHandle, attach, launch, list_programs
+from astuner.shared.processes.program_record import RecordFiles, write_record
+from astuner_devkit import until
 
 Start = Callable[..., ProgramHandle]
 pytestmark = pytest.mark.usefixtures("token")
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("token")
 STARTER = """
 import os, signal, sys, time
 from pathlib import Path
-from astuner.processes import Lease, launch
+from astuner.shared.processes import Lease, launch
 
 def start(shell, lease=None):
     return launch(["/bin/sh", "-c", shell], kind="service", name="one", log=Path(sys.argv[1]), lease=lease)

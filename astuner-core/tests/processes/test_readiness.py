@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from astuner.config.model import Ready
-from astuner.errors import AstunerError
-from astuner.processes import ProgramHandle, free_port, readiness, wait_until_ready
+from astuner.contract.errors import AstunerError
+from astuner.settings.config.model import Ready
+from astuner.shared.processes import ProgramHandle, free_port, readiness, wait_until_ready
 
 Start = Callable[..., ProgramHandle]
 LISTENS = "import socket, time; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); time.sleep(60)"

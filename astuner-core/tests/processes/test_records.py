@@ -14,8 +14,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.processes import Lease, ProgramHandle, ProgramRecord, list_programs, register_run
-from astuner.processes.program_record import RecordFiles, read_record, records_directory, write_record
+from astuner.shared.processes import Lease, ProgramHandle, ProgramRecord, list_programs, register_run
+from astuner.shared.processes.program_record import RecordFiles, read_record, records_directory, write_record
 
 Start = Callable[..., ProgramHandle]
 MINE = ProgramRecord(

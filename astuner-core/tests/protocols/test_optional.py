@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from astuner.protocols import optional
-from astuner.protocols.optional import HasAlignment, MeasuresBusyTime, ReportsProgress, find_offer, find_options_class
+from astuner.contract.protocols import optional
+from astuner.contract.protocols.optional import HasAlignment, MeasuresBusyTime, ReportsProgress, find_offer, find_options_class
 
 
 class Busy:

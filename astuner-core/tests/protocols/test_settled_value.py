@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.config.rollout import Rollout
-from astuner.protocols.settled_value import settle_sequences
+from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.settings.config.rollout import Rollout
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-from astuner.rendering import TemplateRenderer
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.model.rendering import TemplateRenderer
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 FAMILIES = {
     "qwen2_5": "<|im_end|>",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astuner.rendering.decoding import StopFinder, TextStream
+from astuner.model.rendering.decoding import StopFinder, TextStream
 
 
 def streamed(renderer: Any, ids: list[int], size: int) -> list[str]:

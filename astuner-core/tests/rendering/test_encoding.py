@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from astuner.rendering.encoding import LONGEST_KEPT, PartwiseEncoder
-from astuner.testing.tokenizer import SPECIAL_TOKENS, tiny_tokenizer
+from astuner.model.rendering.encoding import LONGEST_KEPT, PartwiseEncoder
+from astuner_devkit.tokenizer import SPECIAL_TOKENS, tiny_tokenizer
 
 WORDS = ["hello", " world", "\n", "  ", "é", "e\u0301", "中文", "🙂", "don't", "12345", "<|im", "_start|>", "tool_call>", "Word"]
 PIECES = st.lists(st.sampled_from([*WORDS, *SPECIAL_TOKENS, "<extra>"]) | st.text(max_size=4), max_size=12).map("".join)

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from astuner.rendering.length_bound import _PIECE, SHRINKING, find_length_bound
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.model.rendering.length_bound import _PIECE, SHRINKING, find_length_bound
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 BYTES = [f"<0x{number:02X}>" for number in range(256)]
 CORPUS = ["hello world, don't say hello world twice.        Words 12345 中文 été ----------------"] * 3

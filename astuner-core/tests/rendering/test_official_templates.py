@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from official_templates import FAMILIES, official_renderer
 
-from astuner.gateway.recording.messages import normalise
-from astuner.rendering.errors import ApiError
+from astuner.model.gateway.recording.messages import normalise
+from astuner.model.rendering.errors import ApiError
 
 WEATHER = {
     "type": "function",

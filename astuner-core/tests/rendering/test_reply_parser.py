@@ -10,9 +10,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.rendering.reply_parser import AnswerParser
-from astuner.rendering.tool_calls import STYLES
-from astuner.rendering.tool_calls.sampled_json import read_call
+from astuner.model.rendering.reply_parser import AnswerParser
+from astuner.model.rendering.tool_calls import STYLES
+from astuner.model.rendering.tool_calls.sampled_json import read_call
 
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {}}}]
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'

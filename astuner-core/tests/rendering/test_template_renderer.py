@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from official_templates import official_renderer
 
-from astuner.errors import AstunerError
-from astuner.gateway.recording.messages import encode_meaning, normalise
-from astuner.rendering import TemplateRenderer, load_renderer
-from astuner.rendering.errors import ApiError
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.contract.errors import AstunerError
+from astuner.model.gateway.recording.messages import encode_meaning, normalise
+from astuner.model.rendering import TemplateRenderer, load_renderer
+from astuner.model.rendering.errors import ApiError
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 CALL = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}
 LOOP = normalise(

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from astuner.rendering.tokenizers import generation_ends
-from astuner.testing.project import write_tokenizer
+from astuner.model.rendering.tokenizers import generation_ends
+from astuner_devkit.project import write_tokenizer
 
 
 def test_the_class_is_chosen_anew_where_anything_but_the_weights_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from astuner.rendering.tokenizers import _find_memory_file
+    from astuner.model.rendering.tokenizers import _find_memory_file
 
     write_tokenizer(tmp_path / "model")
     before = _find_memory_file(str(tmp_path / "model"))
@@ -25,13 +25,13 @@ def test_the_class_is_chosen_anew_where_anything_but_the_weights_has_changed(
 
 
 def test_a_hub_id_is_always_asked_about() -> None:
-    from astuner.rendering.tokenizers import _find_memory_file
+    from astuner.model.rendering.tokenizers import _find_memory_file
 
     assert _find_memory_file("org/name") is None
 
 
 def test_only_the_latest_folders_are_remembered(tmp_path: Path) -> None:
-    from astuner.rendering.tokenizers import REMEMBERED, _remember
+    from astuner.model.rendering.tokenizers import REMEMBERED, _remember
 
     for number in range(REMEMBERED + 3):
         _remember(tmp_path / f"{number}.txt", str)

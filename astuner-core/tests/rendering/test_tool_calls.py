@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.config.model import ToolCallFormat
-from astuner.rendering.tool_calls import STYLES, recognise
+from astuner.model.rendering.tool_calls import STYLES, recognise
+from astuner.settings.config.model import ToolCallFormat
 
 
 def tool(name: str, **properties: Any) -> dict[str, Any]:

@@ -9,27 +9,27 @@ from typing import Any
 import pytest
 from attrs import define, evolve, field
 
-from astuner.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.config.env_variables import Environment
-from astuner.config.model import Config, Data
-from astuner.config.rollout import MultiTurn, Rollout
-from astuner.containment.guarded_loop import GuardedLoop
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.drivers import load
-from astuner.plugins.hooks import Hooks
-from astuner.protocols import Detector, Judge, Workflow
-from astuner.rendering import TemplateRenderer
-from astuner.rollout.detection import NamedDetector
-from astuner.rollout.environments.lifetime import Environments
-from astuner.rollout.environments.selection import EnvironmentChoice, choose_environment
-from astuner.rollout.host import open_rollouts
-from astuner.rollout.recipe import Parts
-from astuner.rollout.runner import Round
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Episode, Group, Request, Sampling, Split, Task
-from astuner.testing.run_infos import run_info
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.contract.protocols import Detector, Judge, Workflow
+from astuner.contract.schema import Episode, Group, Request, Sampling, Split, Task
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner.episodes.containment.guarded_loop import GuardedLoop
+from astuner.episodes.rollout.detection import NamedDetector
+from astuner.episodes.rollout.environments.lifetime import Environments
+from astuner.episodes.rollout.environments.selection import EnvironmentChoice, choose_environment
+from astuner.episodes.rollout.host import open_rollouts
+from astuner.episodes.rollout.recipe import Parts
+from astuner.episodes.rollout.runner import Round
+from astuner.model.rendering import TemplateRenderer
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner.settings.config.env_variables import Environment
+from astuner.settings.config.model import Config, Data
+from astuner.settings.config.rollout import MultiTurn, Rollout
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.drivers import load
+from astuner.settings.plugins.hooks import Hooks
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 HERE = Path(__file__).parent
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from astuner.errors import PluginError
-from astuner.rollout.isolation import InProcess, InThread
-from astuner.rollout.workflows import load_workflow
-from astuner.schema import Task, WorkflowTask
-from astuner.testing import run_info
+from astuner.contract.errors import PluginError
+from astuner.contract.schema import Task, WorkflowTask
+from astuner.episodes.rollout.isolation import InProcess, InThread
+from astuner.episodes.rollout.workflows import load_workflow
+from astuner_devkit import run_info
 
 HERE = Path(__file__).parent
 TARGET = "./adapted_agents.py:Foreign"

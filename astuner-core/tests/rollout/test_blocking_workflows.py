@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from astuner.containment import guarded_loop
-from astuner.containment.contained_call import run_contained
-from astuner.containment.guarded_loop import GuardedLoop
-from astuner.containment.user_code import UserCode
-from astuner.errors import PluginError
-from astuner.rollout.isolation import InProcess, InThread, WorkflowCrashed
-from astuner.rollout.workflows import load_workflow
-from astuner.schema import Task, WorkflowTask
+from astuner.contract.errors import PluginError
+from astuner.contract.schema import Task, WorkflowTask
+from astuner.episodes.containment import guarded_loop
+from astuner.episodes.containment.contained_call import run_contained
+from astuner.episodes.containment.guarded_loop import GuardedLoop
+from astuner.episodes.containment.user_code import UserCode
+from astuner.episodes.rollout.isolation import InProcess, InThread, WorkflowCrashed
+from astuner.episodes.rollout.workflows import load_workflow
 
 HERE = Path(__file__).parent
 TASK = WorkflowTask(Task("how many?"))

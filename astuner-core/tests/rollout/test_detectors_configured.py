@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from astuner.builtin.detectors.nonsense import Nonsense
-from astuner.errors import ConfigError, PluginError
-from astuner.planning.plan import Plan, plan_run
-from astuner.testing.project import write_project
+from astuner.contract.errors import ConfigError, PluginError
+from astuner.episodes.builtin.detectors.nonsense import Nonsense
+from astuner.settings.planning.plan import Plan, plan_run
+from astuner_devkit.project import write_project
 
 SHOUTING = """\
 from attrs import frozen

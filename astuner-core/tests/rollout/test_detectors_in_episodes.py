@@ -11,18 +11,18 @@ from typing import Any
 import openai
 import pytest
 
-from astuner.builtin.detectors.non_ascii import NonAscii
-from astuner.builtin.detectors.special_token_leak import SpecialTokenLeak
-from astuner.builtin.detectors.wrong_toolcall import WrongToolcall
-from astuner.judging.advantages import compute_advantages
-from astuner.judging.estimators import DrGrpo
-from astuner.protocols import Judge, Workflow
-from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
-from astuner.rollout.workflows import load_workflow
-from astuner.runs.episode_store import read_episodes
-from astuner.schema import Finding, Verdict, WorkflowOutput
-from astuner.testing.sampled_answers import function_tool
-from astuner.transcript.episode_text import format_transcript
+from astuner.contract.protocols import Judge, Workflow
+from astuner.contract.schema import Finding, Verdict, WorkflowOutput
+from astuner.episodes.builtin.detectors.non_ascii import NonAscii
+from astuner.episodes.builtin.detectors.special_token_leak import SpecialTokenLeak
+from astuner.episodes.builtin.detectors.wrong_toolcall import WrongToolcall
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.judging.estimators import DrGrpo
+from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
+from astuner.episodes.rollout.workflows import load_workflow
+from astuner.episodes.transcript.episode_text import format_transcript
+from astuner.runs.store.episode_store import read_episodes
+from astuner_devkit.sampled_answers import function_tool
 
 ADD = function_tool("add", {"type": "object", "required": ["a"]})
 WRONG = '<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>'

@@ -3,7 +3,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from astuner.rollout.environment_text import clip_environment_message
+from astuner.episodes.rollout.environment_text import clip_environment_message
 
 
 def words(text: str) -> int:

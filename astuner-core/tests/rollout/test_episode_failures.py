@@ -6,9 +6,15 @@ import httpx
 import openai
 import pytest
 
-from astuner.config.rollout import FailureRewards, Rollout
-from astuner.errors import ServiceUnavailable
-from astuner.rollout.episode_failures import OWN, SURROUNDINGS, classify_error, find_surroundings_failure, make_failure_verdict
+from astuner.contract.errors import ServiceUnavailable
+from astuner.episodes.rollout.episode_failures import (
+    OWN,
+    SURROUNDINGS,
+    classify_error,
+    find_surroundings_failure,
+    make_failure_verdict,
+)
+from astuner.settings.config.rollout import FailureRewards, Rollout
 
 REQUEST = httpx.Request("POST", "http://localhost")
 

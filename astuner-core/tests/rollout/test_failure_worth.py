@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner.rollout.failure_worth import describe_rewarding_failures
-from astuner.schema import Episode, Failure, Verdict
-from astuner.testing.episodes import episode, group
+from astuner.contract.schema import Episode, Failure, Verdict
+from astuner.episodes.rollout.failure_worth import describe_rewarding_failures
+from astuner_devkit.episodes import episode, group
 
 
 def fail(repeat: int, reward: float, reason: str = "max_steps") -> Episode:

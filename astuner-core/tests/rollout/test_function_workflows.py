@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import PluginError
-from astuner.handover.outputs import check_output
-from astuner.handover.responses import restore_response
-from astuner.rollout.permission_stop import describe_permission_stop
-from astuner.rollout.workflow_shape import UnfitWorkflow, check_function
-from astuner.rollout.workflows import FunctionWorkflow, load_workflow
-from astuner.runs.codec import dump_episode, load_output
-from astuner.schema import Call, Episode, Task, WorkflowOutput, WorkflowTask
-from astuner.testing.episodes import episode
+from astuner.contract.errors import PluginError
+from astuner.contract.schema import Call, Episode, Task, WorkflowOutput, WorkflowTask
+from astuner.contract.user_values.outputs import check_output
+from astuner.contract.user_values.responses import restore_response
+from astuner.episodes.rollout.permission_stop import describe_permission_stop
+from astuner.episodes.rollout.workflow_shape import UnfitWorkflow, check_function
+from astuner.episodes.rollout.workflows import FunctionWorkflow, load_workflow
+from astuner.runs.store.codec import dump_episode, load_output
+from astuner_devkit.episodes import episode
 
 TASK = WorkflowTask(Task("2 + 2?", task_id="t", metadata={"answer": "4"}, columns={"question": "main_query"}))
 

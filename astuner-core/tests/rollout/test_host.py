@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.rollout.garbage_collector import THRESHOLDS, relax_collector
+from astuner.episodes.rollout.garbage_collector import THRESHOLDS, relax_collector
 
 JUDGE = """
 from pathlib import Path

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from astuner.rollout.isolation import InProcess, InThread, OnLoop, WorkflowCrashed
-from astuner.rollout.workflows import load_workflow
-from astuner.schema import Task, WorkflowTask
+from astuner.contract.schema import Task, WorkflowTask
+from astuner.episodes.rollout.isolation import InProcess, InThread, OnLoop, WorkflowCrashed
+from astuner.episodes.rollout.workflows import load_workflow
 
 HERE = Path(__file__).parent
 TASK = WorkflowTask(Task("how many?"))
@@ -117,7 +117,7 @@ def test_what_failed_in_the_surroundings_of_a_process_crosses_as_its_reason():
 
 
 def test_a_process_whose_import_of_the_workflow_hangs_is_killed_and_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("astuner.rollout.isolation.START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("astuner.episodes.rollout.isolation.START_TIMEOUT_S", 0.5)
     (tmp_path / "hangs.py").write_text("import time\ntime.sleep(600)\n")
     executor = InProcess("./hangs.py:Agent", tmp_path, 1)
     with pytest.raises(

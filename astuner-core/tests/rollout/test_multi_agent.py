@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.judging.advantages import compute_advantages, has_no_signal
-from astuner.judging.composition import combine_judges
-from astuner.judging.estimators import DrGrpo, ReinforcePlusPlus
-from astuner.judging.group_judging import judge_group
-from astuner.judging.weighted_judge import WeightedJudge
-from astuner.protocols import Judge, Workflow
-from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
-from astuner.schema import Unjudged, Verdict, WorkflowOutput
-from astuner.testing.episodes import episode, group
-from astuner.token_streams import stream_ids
+from astuner.contract.protocols import Judge, Workflow
+from astuner.contract.schema import Unjudged, Verdict, WorkflowOutput
+from astuner.contract.token_streams import stream_ids
+from astuner.episodes.judging.advantages import compute_advantages, has_no_signal
+from astuner.episodes.judging.composition import combine_judges
+from astuner.episodes.judging.estimators import DrGrpo, ReinforcePlusPlus
+from astuner.episodes.judging.group_judging import judge_group
+from astuner.episodes.judging.weighted_judge import WeightedJudge
+from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
+from astuner_devkit.episodes import episode, group
 
 
 class Team(Workflow):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.judging.advantages import compute_advantages
-from astuner.judging.estimators import DrGrpo
-from astuner.protocols import Tracked, Workflow
-from astuner.rollout.metrics import compute_rollout_metrics
-from astuner.rollout.overlong_filter import filter_overlong
-from astuner.schema import Episode, WorkflowOutput
-from astuner.testing.episodes import episode, group
-from astuner.transcript.signal_waterfall import build_waterfall
+from astuner.contract.protocols import Tracked, Workflow
+from astuner.contract.schema import Episode, WorkflowOutput
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.judging.estimators import DrGrpo
+from astuner.episodes.rollout.metrics import compute_rollout_metrics
+from astuner.episodes.rollout.overlong_filter import filter_overlong
+from astuner.episodes.transcript.signal_waterfall import build_waterfall
+from astuner_devkit.episodes import episode, group
 
 
 def ended(repeat: int, reward: float, finish_reason: str, **changes: Any) -> Episode:

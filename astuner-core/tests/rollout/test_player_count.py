@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from astuner.config.model import Config, Gateway
-from astuner.config.rollout import Rollout
-from astuner.rollout.player_count import choose_count
+from astuner.episodes.rollout.player_count import choose_count
+from astuner.settings.config.model import Config, Gateway
+from astuner.settings.config.rollout import Rollout
 
 
 def choose(*, cores: int = 16, reachable: bool = True, port: int = 0, **rollout: Any) -> tuple[int, str]:

@@ -14,21 +14,21 @@ import numpy as np
 import openai
 import pytest
 
-from astuner.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.config.model import Config, Data
-from astuner.config.rollout import FailureRewards, MultiTurn, Rollout
-from astuner.errors import FailureBudgetExceeded, RunFailed, ServiceUnavailable
-from astuner.protocols import Judge, Workflow
-from astuner.rendering import TemplateRenderer
-from astuner.rollout.host import open_rollouts
-from astuner.rollout.metrics import compute_rollout_metrics
-from astuner.rollout.recipe import Parts
-from astuner.rollout.runner import Round
-from astuner.runs.episode_store import EpisodeFiles, read_episodes
-from astuner.schema import Sampling, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.run_infos import run_info
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.contract.errors import FailureBudgetExceeded, RunFailed, ServiceUnavailable
+from astuner.contract.protocols import Judge, Workflow
+from astuner.contract.schema import Sampling, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner.episodes.rollout.host import open_rollouts
+from astuner.episodes.rollout.metrics import compute_rollout_metrics
+from astuner.episodes.rollout.recipe import Parts
+from astuner.episodes.rollout.runner import Round
+from astuner.model.rendering import TemplateRenderer
+from astuner.runs.store.episode_store import EpisodeFiles, read_episodes
+from astuner.settings.config.model import Config, Data
+from astuner.settings.config.rollout import FailureRewards, MultiTurn, Rollout
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 TASKS = [Task(f"question {i}", task_id=f"t{i}") for i in range(3)]
 

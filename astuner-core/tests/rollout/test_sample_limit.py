@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from astuner.protocols import Tracked
-from astuner.rollout.sample_limit import SampleLimit, limit_samples
-from astuner.testing.episodes import sample
+from astuner.contract.protocols import Tracked
+from astuner.episodes.rollout.sample_limit import SampleLimit, limit_samples
+from astuner_devkit.episodes import sample
 
 
 def tracked(*trained: int) -> Tracked:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.errors import ConfigError
-from astuner.rollout import sampler as module
-from astuner.rollout.sampler import TaskSampler
-from astuner.schema import Task
+from astuner.contract.errors import ConfigError
+from astuner.contract.schema import Task
+from astuner.episodes.rollout import sampler as module
+from astuner.episodes.rollout.sampler import TaskSampler
 
 
 class Rows:

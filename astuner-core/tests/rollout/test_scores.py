@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner.judging.advantages import compute_advantages
-from astuner.judging.estimators import Grpo
-from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
-from astuner.schema import Episode, Failure, Verdict
-from astuner.testing.episodes import episode, group
+from astuner.contract.schema import Episode, Failure, Verdict
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.judging.estimators import Grpo
+from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
+from astuner_devkit.episodes import episode, group
 
 
 def failed(repeat: int, reason: str = "workflow_error", reward: float | None = None) -> Episode:

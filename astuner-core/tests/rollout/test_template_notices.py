@@ -9,7 +9,7 @@ import pytest
 from official_templates import official_renderer
 
 from astuner import Workflow, WorkflowOutput
-from astuner.rendering import TemplateRenderer
+from astuner.model.rendering import TemplateRenderer
 
 
 class Idle(Workflow):

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from astuner import Tuner, Workflow, WorkflowOutput, WorkflowTask
-from astuner.rollout.isolation import InThread
+from astuner.episodes.rollout.isolation import InThread
 
 descriptors: list[int] = []
 loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []

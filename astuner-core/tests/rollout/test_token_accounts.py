@@ -12,21 +12,21 @@ from attrs import evolve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from astuner.builtin.trackers.linear import LinearTracker
-from astuner.builtin.trackers.linear_think import LinearThinkTracker
-from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.judging.advantages import compute_advantages
-from astuner.judging.estimators import DrGrpo
-from astuner.protocols import EpisodeIdentity
-from astuner.rollout.metrics import compute_rollout_metrics
-from astuner.rollout.sample_limit import limit_samples
-from astuner.schema import Call, Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.calls import FIRST_SAMPLED, make_up_calls
-from astuner.testing.episodes import episode
-from astuner.token_streams import index_calls, stream_ids
-from astuner.transcript.signal_waterfall import build_waterfall
-from astuner.transcript.trained_tokens import NO_CALL, find_trained_stretches, mark_trained_tokens
+from astuner.contract.protocols import EpisodeIdentity
+from astuner.contract.schema import Call, Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.contract.token_streams import index_calls, stream_ids
+from astuner.episodes.builtin.trackers.linear import LinearTracker
+from astuner.episodes.builtin.trackers.linear_think import LinearThinkTracker
+from astuner.episodes.builtin.trackers.sliding_window import SlidingWindowTracker
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.judging.estimators import DrGrpo
+from astuner.episodes.rollout.metrics import compute_rollout_metrics
+from astuner.episodes.rollout.sample_limit import limit_samples
+from astuner.episodes.transcript.signal_waterfall import build_waterfall
+from astuner.episodes.transcript.trained_tokens import NO_CALL, find_trained_stretches, mark_trained_tokens
+from astuner_devkit.calls import FIRST_SAMPLED, make_up_calls
+from astuner_devkit.episodes import episode
 
 TRACKERS: dict[str, Callable[[], Any]] = {
     "timeline": TimelineTracker,

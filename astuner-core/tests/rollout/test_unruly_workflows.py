@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from astuner.containment import guarded_loop
-from astuner.rollout.workflows import load_workflow
-from astuner.schema import Episode
+from astuner.contract.schema import Episode
+from astuner.episodes.containment import guarded_loop
+from astuner.episodes.rollout.workflows import load_workflow
 
 HERE = Path(__file__).parent
 ISOLATIONS = ("async", "thread", "process")
@@ -92,7 +92,7 @@ def test_a_workflow_that_swallows_its_cancellation_is_abandoned_at_its_time_limi
 def test_a_task_that_a_workflow_leaves_behind_does_not_keep_the_run_from_ending(
     play: Play, monkeypatch: pytest.MonkeyPatch, isolation: str
 ) -> None:
-    monkeypatch.setattr("astuner.containment.guarded_loop.end_tasks_of_code.__defaults__", (0.2,))
+    monkeypatch.setattr("astuner.episodes.containment.guarded_loop.end_tasks_of_code.__defaults__", (0.2,))
     first, second = play("SwallowsInATask", isolation)
     assert (first.reward, second.reward) == (1.0, 1.0)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import astuner
-from astuner.containment.contained_call import run_contained
-from astuner.containment.guarded_loop import GuardedLoop
-from astuner.containment.step_frames import UserFrame
-from astuner.containment.user_code import UserCode
-from astuner.rollout.loop_looks import Look, ThreadMeter, find_blame
-from astuner.rollout.watchdog import LoopWatchdog
+from astuner.episodes.containment.contained_call import run_contained
+from astuner.episodes.containment.guarded_loop import GuardedLoop
+from astuner.episodes.containment.step_frames import UserFrame
+from astuner.episodes.containment.user_code import UserCode
+from astuner.episodes.rollout.loop_looks import Look, ThreadMeter, find_blame
+from astuner.episodes.rollout.watchdog import LoopWatchdog
 
 
 class Idle(ThreadMeter):

@@ -9,7 +9,7 @@ import time
 from typing import Any, ClassVar
 
 from astuner import Tuner, Workflow, WorkflowOutput, WorkflowTask
-from astuner.containment.endings import UserQuit
+from astuner.episodes.containment.endings import UserQuit
 
 
 class Unruly(Workflow):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.errors import RunFailed
-from astuner.runs.atomic import AGAIN, explain_os_errors
+from astuner.contract.errors import RunFailed
+from astuner.runs.store.atomic import AGAIN, explain_os_errors
 
 
 def test_what_a_library_in_rust_raises_for_one_has_the_same_remedy(tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ import shutil
 import pytest
 from attrs import evolve
 
-from astuner.builtin.loggers.jsonl_logger import JsonlLogger
-from astuner.driver.replayed_steps import read_step_times
-from astuner.errors import RunFailed, UsageError
-from astuner.runs.atomic import write_text
-from astuner.runs.codec import encode_episode
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles, read_episodes
-from astuner.schema import Verdict
-from astuner.testing.episodes import episode, group
+from astuner.contract.errors import RunFailed, UsageError
+from astuner.contract.schema import Verdict
+from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
+from astuner.runs.driver.replayed_steps import read_step_times
+from astuner.runs.store.atomic import write_text
+from astuner.runs.store.codec import encode_episode
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import EpisodeFiles, read_episodes
+from astuner_devkit.episodes import episode, group
 
 
 @pytest.fixture

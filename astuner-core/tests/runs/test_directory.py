@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from astuner.errors import UsageError
-from astuner.runs.checkpoints import (
+from astuner.contract.errors import UsageError
+from astuner.runs.store.checkpoints import (
     begin_checkpoint,
     find_checkpoint,
     finish_checkpoint,
@@ -16,7 +16,7 @@ from astuner.runs.checkpoints import (
     prune_checkpoints,
     record_validation,
 )
-from astuner.runs.directory import RunDirectory
+from astuner.runs.store.directory import RunDirectory
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def validate(directory, rewards):
 
 def test_a_run_in_use_is_refused_and_names_the_process(directory):
     take = f"RunDirectory(Path({str(directory.path)!r})).open()"
-    code = f"from pathlib import Path; from astuner.runs.directory import RunDirectory; {take}"
+    code = f"from pathlib import Path; from astuner.runs.store.directory import RunDirectory; {take}"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"in use by process {os.getpid()}" in other.stderr
 

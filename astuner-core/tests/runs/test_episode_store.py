@@ -9,11 +9,11 @@ from attrs import asdict, evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.errors import RunFailed
-from astuner.runs.codec import dump_episode, load_episode
-from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes, read_episodes
-from astuner.schema import Failure, Task, Unjudged, Verdict
-from astuner.testing.episodes import episode, group
+from astuner.contract.errors import RunFailed
+from astuner.contract.schema import Failure, Task, Unjudged, Verdict
+from astuner.runs.store.codec import dump_episode, load_episode
+from astuner.runs.store.episode_store import EpisodeFiles, StoredEpisodes, read_episodes
+from astuner_devkit.episodes import episode, group
 
 
 def plain(found):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from astuner.inspection.stored_tokenizer import find_tokenizer
-from astuner.runs.directory import RunDirectory
-from astuner.runs.kept_tokenizer import keep_tokenizer
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.runs.inspection.stored_tokenizer import find_tokenizer
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.kept_tokenizer import keep_tokenizer
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.runs.checkpoints import (
+from astuner.runs.store.checkpoints import (
     begin_checkpoint,
     check_intact,
     find_last_intact,
@@ -16,8 +16,8 @@ from astuner.runs.checkpoints import (
     prune_checkpoints,
     set_aside,
 )
-from astuner.runs.directory import RunDirectory
-from astuner.runs.manifest import DamagedCheckpoint, find_damage, write_manifest
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.manifest import DamagedCheckpoint, find_damage, write_manifest
 
 TENSORS = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from astuner.runs.codec import dump_episode
-from astuner.runs.episode_store import EpisodeFiles, read_episodes
-from astuner.schema import Unjudged, Verdict
-from astuner.testing.episodes import episode
+from astuner.contract.schema import Unjudged, Verdict
+from astuner.runs.store.codec import dump_episode
+from astuner.runs.store.episode_store import EpisodeFiles, read_episodes
+from astuner_devkit.episodes import episode
 
 Stored = dict[str, Any]
 Write = Callable[..., Path]

@@ -7,11 +7,11 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.runs.codec import encode_episode
-from astuner.runs.record_outline import read_outline, shorten_arrays
-from astuner.runs.store_lines import UNREADABLE, read_line, seal
-from astuner.schema import Message
-from astuner.testing.episodes import episode
+from astuner.contract.schema import Message
+from astuner.runs.store.codec import encode_episode
+from astuner.runs.store.record_outline import read_outline, shorten_arrays
+from astuner.runs.store.store_lines import UNREADABLE, read_line, seal
+from astuner_devkit.episodes import episode
 
 NAMES = ("prompt_ids", "output_ids", "logprobs", "ids", "mask", "other")
 VALUES = st.recursive(

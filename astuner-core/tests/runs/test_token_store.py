@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from astuner.errors import RunFailed
-from astuner.runs.token_store import LARGEST, Stretches, TokenColumns, TokenStore, TrainedTokens, round_to_half
-from astuner.testing.episodes import episode
+from astuner.contract.errors import RunFailed
+from astuner.runs.store.token_store import LARGEST, Stretches, TokenColumns, TokenStore, TrainedTokens, round_to_half
+from astuner_devkit.episodes import episode
 
 FLOATS = [one.name for one in fields(TokenColumns) if one.name != "clips"]
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from astuner import install_hints
-from astuner.driver.launch import start_run
-from astuner.errors import PluginError, UsageError
-from astuner.planning.plan import plan_run
-from astuner.processes import list_programs
-from astuner.published import Published
-from astuner.services import Definition
-from astuner.services.ray import ray
-from astuner.testing.project import write_project
+from astuner.contract.errors import PluginError, UsageError
+from astuner.runs.driver.launch import start_run
+from astuner.settings.planning.plan import plan_run
+from astuner.shared import install_hints
+from astuner.shared.known_packages import Published
+from astuner.shared.processes import list_programs
+from astuner.shared.services import Definition
+from astuner.shared.services.ray import ray
+from astuner_devkit.project import write_project
 
 CORE = ("astuner-core>=0.1,<0.2",)
 DEFINES = """
-from astuner.services import Definition, Ready, Service
+from astuner.shared.services import Definition, Ready, Service
 
 def shown(run_info):
     service = Service(command=f"echo serving {run_info.experiment_name}; sleep 60", ready=Ready(log="serving"))
@@ -123,6 +123,6 @@ def test_a_cluster_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_without_ray_its_service_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("astuner.services.ray.find_spec", lambda name: None)
+    monkeypatch.setattr("astuner.shared.services.ray.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install ray"):
         ray(info(tmp_path))

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from astuner.config.model import Ready, Service
-from astuner.driver.launch import evaluate_run, start_run
-from astuner.errors import AstunerError, Interrupted, RunFailed, UsageError
-from astuner.processes import attach, free_port, list_programs
-from astuner.processes.ports import accepts
-from astuner.services import Definition, running
-from astuner.testing import until
-from astuner.testing.project import write_project
+from astuner.contract.errors import AstunerError, Interrupted, RunFailed, UsageError
+from astuner.runs.driver.launch import evaluate_run, start_run
+from astuner.settings.config.model import Ready, Service
+from astuner.shared.processes import attach, free_port, list_programs
+from astuner.shared.processes.ports import accepts
+from astuner.shared.services import Definition, running
+from astuner_devkit import until
+from astuner_devkit.project import write_project
 
 SLEEPS = "import time\nclass Agent:\n    async def execute(self, workflow_task, tuner):\n        {does}\n"
 
@@ -72,7 +72,7 @@ def test_an_evaluation_can_have_services_too(tmp_path: Path) -> None:
 
 def test_a_service_ends_with_a_run_that_fails(tmp_path: Path) -> None:
     workflow = agent(tmp_path, "raise ValueError('no')")
-    conf = project(tmp_path, {"web": {"command": "sleep 60"}}, workflow=workflow, judge="astuner.testing.judges:ExactAnswer")
+    conf = project(tmp_path, {"web": {"command": "sleep 60"}}, workflow=workflow, judge="astuner_devkit.judges:ExactAnswer")
     with pytest.raises(RunFailed):
         start_run(conf, overrides=["rollout.max_retries=0"], services=["web"])
     assert "service 'web'" in log_of(conf, "web")
@@ -81,7 +81,7 @@ def test_a_service_ends_with_a_run_that_fails(tmp_path: Path) -> None:
 
 def test_a_service_ends_with_a_run_that_is_interrupted(tmp_path: Path) -> None:
     workflow = agent(tmp_path, "import asyncio, os, signal; os.kill(os.getpid(), signal.SIGINT); await asyncio.sleep(60)")
-    conf = project(tmp_path, {"web": {"command": "sleep 60"}}, workflow=workflow, judge="astuner.testing.judges:ExactAnswer")
+    conf = project(tmp_path, {"web": {"command": "sleep 60"}}, workflow=workflow, judge="astuner_devkit.judges:ExactAnswer")
     with pytest.raises(Interrupted):
         start_run(conf, services=["web"])
     assert "service 'web'" in log_of(conf, "web")

@@ -9,11 +9,11 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.rollout.task_digests import digest_tasks
-from astuner.runs.codec import dump_task, load_task
-from astuner.schema import Task
-from astuner.tabular.original_row import restore_row
-from astuner.tabular.task_rows import Row, make_tasks
+from astuner.contract.schema import Task
+from astuner.episodes.rollout.task_digests import digest_tasks
+from astuner.runs.store.codec import dump_task, load_task
+from astuner.shared.tabular.original_row import restore_row
+from astuner.shared.tabular.task_rows import Row, make_tasks
 
 SAID = [{"role": "user", "content": "2 + 2?"}]
 

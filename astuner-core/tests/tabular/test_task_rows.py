@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.errors import DataError
-from astuner.tabular.task_rows import Row, make_tasks
+from astuner.contract.errors import DataError
+from astuner.shared.tabular.task_rows import Row, make_tasks
 
 PUZZLES = [{"target": 10}, {"target": 12}, {"target": 10}]
 

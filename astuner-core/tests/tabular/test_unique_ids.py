@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.tabular.task_rows import Row, make_tasks
-from astuner.tabular.unique_ids import UniqueIds
+from astuner.shared.tabular.task_rows import Row, make_tasks
+from astuner.shared.tabular.unique_ids import UniqueIds
 
 
 @given(st.lists(st.text(max_size=8)))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from astuner.training import loop
-from astuner.training.token_values import TokenValues
+from astuner.runs.training import loop
+from astuner.runs.training.token_values import TokenValues
 
 
 class ServingBackbone:

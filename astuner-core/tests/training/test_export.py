@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.errors import UsageError
-from astuner.training.export import export_model
+from astuner.contract.errors import UsageError
+from astuner.runs.training.export import export_model
 
 
 @pytest.fixture

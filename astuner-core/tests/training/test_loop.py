@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.errors import ConfigError
-from astuner.inspection.metric_names import list_shared_names
-from astuner.runs.directory import RunDirectory
-from astuner.runs.token_store import TokenStore
-from astuner.testing.episodes import episode, group
-from astuner.training.group_filter import spread_evenly
+from astuner.contract.errors import ConfigError
+from astuner.runs.inspection.metric_names import list_shared_names
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.token_store import TokenStore
+from astuner.runs.training.group_filter import spread_evenly
+from astuner_devkit.episodes import episode, group
 
 FILE = Path(__file__).with_name("serving_backbone.py")
 TASKS = [{"task_id": name, "main_query": f"{name}?", "answer": "4"} for name in ("2+2", "1+3", "8-4")]

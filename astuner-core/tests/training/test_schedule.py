@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from astuner.training.schedule import compute_learning_rate
+from astuner.runs.training.schedule import compute_learning_rate
 
 
 def _rates(steps, **options):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from attrs import define
 
-from astuner.training.step_clock import StepClock
+from astuner.runs.training.step_clock import StepClock
 
 
 @define

@@ -10,8 +10,8 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from astuner.protocols import Fit, WarmStartJob
-from astuner.training.supervised import count_steps, count_warmup_steps, train_on_demonstrations
+from astuner.contract.protocols import Fit, WarmStartJob
+from astuner.runs.training.supervised import count_steps, count_warmup_steps, train_on_demonstrations
 
 
 @frozen

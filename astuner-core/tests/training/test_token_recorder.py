@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.judging.advantages import WeightedSample
-from astuner.runs.token_store import LARGEST
-from astuner.testing.episodes import episode, group, sample
-from astuner.training.token_recorder import locate_values
-from astuner.training.token_values import STACKED, TokenValues
+from astuner.episodes.judging.advantages import WeightedSample
+from astuner.runs.store.token_store import LARGEST
+from astuner.runs.training.token_recorder import locate_values
+from astuner.runs.training.token_values import STACKED, TokenValues
+from astuner_devkit.episodes import episode, group, sample
 
 SIBLINGS = group(episode(0), episode(1))
 ROWS = [WeightedSample(sample=one.samples[0], advantage=2.0, group="g") for one in SIBLINGS.episodes]

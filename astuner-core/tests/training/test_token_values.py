@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from astuner.training.token_values import STACKED, TokenValues, join_passes
+from astuner.runs.training.token_values import STACKED, TokenValues, join_passes
 
 
 def values(*logprobs: float, lengths: list[int], clips: list[int] | None = None) -> TokenValues:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.errors import ConfigError
-from astuner.training.adapters import check_whole_model
+from astuner.contract.errors import ConfigError
+from astuner.runs.training.adapters import check_whole_model
 
 
 def test_adapters_are_refused_where_a_whole_model_is_needed_with_the_remedy(tmp_path: Path):

@@ -10,12 +10,12 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.schema import Call
-from astuner.testing.calls import make_up_calls
-from astuner.testing.episodes import episode
-from astuner.token_streams import prompt_length
-from astuner.transcript.conversations import name_conversations
-from astuner.transcript.episode_text import format_transcript
+from astuner.contract.schema import Call
+from astuner.contract.token_streams import prompt_length
+from astuner.episodes.transcript.conversations import name_conversations
+from astuner.episodes.transcript.episode_text import format_transcript
+from astuner_devkit.calls import make_up_calls
+from astuner_devkit.episodes import episode
 
 TOOLS = ({"type": "function", "function": {"name": "write"}},)
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
-from astuner.schema import Call, Episode, Failure, Task, Unjudged, Verdict
-from astuner.testing.episodes import episode, sample
-from astuner.transcript.episode_text import Details, format_outcome, format_transcript
-from astuner.transcript.terminal_text import Page, strip_colours
+from astuner.contract.schema import Call, Episode, Failure, Task, Unjudged, Verdict
+from astuner.episodes.transcript.episode_text import Details, format_outcome, format_transcript
+from astuner.episodes.transcript.terminal_text import Page, strip_colours
+from astuner_devkit.episodes import episode, sample
 
 CALL = {
     "parent": None,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from astuner.protocols import OwnVenv
-from astuner.testing.distribution import write_distribution
-from astuner.testing.isolation import refresh_imports, undo_after
-from astuner.venvs.state import PLACE
+from astuner.contract.protocols import OwnVenv
+from astuner.settings.venvs.state import PLACE
+from astuner_devkit.distribution import write_distribution
+from astuner_devkit.isolation import refresh_imports, undo_after
 
 Install = Callable[..., Path]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import UsageError
-from astuner.protocols import OwnVenv
-from astuner.venvs import entry, process_replacement
-from astuner.venvs.entry import enter
-from astuner.venvs.process_replacement import ENTERED, EnterVenv
-from astuner.venvs.state import VenvState
-from astuner.venvs.uv import find_uv, read_pip_settings
+from astuner.contract.errors import UsageError
+from astuner.contract.protocols import OwnVenv
+from astuner.settings.venvs import entry, process_replacement
+from astuner.settings.venvs.entry import enter
+from astuner.settings.venvs.process_replacement import ENTERED, EnterVenv
+from astuner.settings.venvs.state import VenvState
+from astuner.settings.venvs.uv import find_uv, read_pip_settings
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_process_becomes_the_same_command_there(monkeypatch: pytest.MonkeyPa
 
 
 def test_without_uv_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("astuner.venvs.uv.sysconfig.get_path", lambda _: str(tmp_path))
+    monkeypatch.setattr("astuner.settings.venvs.uv.sysconfig.get_path", lambda _: str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="pip install uv"):
         find_uv()

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from astuner.protocols import OwnVenv
-from astuner.venvs.lock_conflicts import explain_conflicts, find_conflicts
-from astuner.venvs.pins import read_pins
-from astuner.venvs.record import SetupRecord, delete_record
-from astuner.venvs.request import SetupRequest, plan_setup
-from astuner.venvs.state import VenvState, examine_venv, find_directory, format_python
+from astuner.contract.protocols import OwnVenv
+from astuner.settings.venvs.lock_conflicts import explain_conflicts, find_conflicts
+from astuner.settings.venvs.pins import read_pins
+from astuner.settings.venvs.record import SetupRecord, delete_record
+from astuner.settings.venvs.request import SetupRequest, plan_setup
+from astuner.settings.venvs.state import VenvState, examine_venv, find_directory, format_python
 
 Install = Callable[..., Path]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.venvs.user_packages import list_user_packages
+from astuner.settings.venvs.user_packages import list_user_packages
 
 Install = Callable[..., Path]
 

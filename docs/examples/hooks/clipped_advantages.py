@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astuner import hookimpl
-from astuner.protocols import Estimator
+from astuner.contract.protocols import Estimator
 
 MOST = 3.0
 

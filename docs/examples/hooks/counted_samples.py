@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from astuner import hookimpl
-from astuner.protocols import EpisodeIdentity, MakeTracker, Tracked, Tracker
-from astuner.schema import Call
+from astuner.contract.protocols import EpisodeIdentity, MakeTracker, Tracked, Tracker
+from astuner.contract.schema import Call
 
 
 class CountedSamples:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 
 from astuner import hookimpl
-from astuner.protocols import Candidate, Logger
-from astuner.schema import Group
+from astuner.contract.protocols import Candidate, Logger
+from astuner.contract.schema import Group
 
 
 class EveryTenthStep:

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 
 from astuner import hookimpl
-from astuner.schema import Episode, StepReport
+from astuner.contract.schema import Episode, StepReport
 
 
 class Failures:

@@ -9,8 +9,8 @@ from attrs import field, frozen
 from attrs.validators import ge
 
 from astuner import Task, hookimpl
-from astuner.protocols import Reader
-from astuner.schema import Split
+from astuner.contract.protocols import Reader
+from astuner.contract.schema import Split
 
 
 class FirstTasks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astuner import hookimpl
-from astuner.schema import Group
+from astuner.contract.schema import Group
 
 
 class GroupsWithoutSignal:

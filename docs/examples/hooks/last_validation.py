@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from astuner import hookimpl
-from astuner.protocols import RunInfo
-from astuner.schema import ValidationReport
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import ValidationReport
 
 
 class LastValidation:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from attrs import frozen
 
 from astuner import hookimpl
-from astuner.protocols import Detector, Sampled
+from astuner.contract.protocols import Detector, Sampled
 
 
 class LongAnswersOnly:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from astuner import hookimpl
-from astuner.protocols import Candidate
+from astuner.contract.protocols import Candidate
 
 
 class NoJudgeCommand:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from attrs import evolve
 
 from astuner import hookimpl
-from astuner.services import Definition
+from astuner.shared.services import Definition
 
 LONGEST_S = 600.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from astuner import hookimpl
-from astuner.protocols import Engine, MakeEngine
+from astuner.contract.protocols import Engine, MakeEngine
 
 
 class ReproducibleEngines:

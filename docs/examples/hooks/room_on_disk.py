@@ -8,7 +8,7 @@ from attrs import field, frozen
 from attrs.validators import gt
 
 from astuner import hookimpl
-from astuner.protocols import RunInfo
+from astuner.contract.protocols import RunInfo
 
 
 class RoomOnDisk:

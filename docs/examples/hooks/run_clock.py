@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from astuner import hookimpl
-from astuner.protocols import RunInfo
+from astuner.contract.protocols import RunInfo
 
 
 class RunClock:

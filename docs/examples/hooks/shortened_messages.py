@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from astuner import hookimpl
-from astuner.protocols import Environment, MakeEnvironment
+from astuner.contract.protocols import Environment, MakeEnvironment
 
 LONGEST = 4000
 """Characters."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator
 
 from astuner import hookimpl
-from astuner.protocols import Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols import Sandboxes, SandboxSession, SandboxSpec
 
 LONGEST_S = 1.0
 

@@ -6,7 +6,7 @@ import sys
 import threading
 
 from astuner import hookimpl
-from astuner.schema import Notice
+from astuner.contract.schema import Notice
 
 
 class WarningsKept:

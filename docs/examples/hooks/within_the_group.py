@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from astuner import Judge, Verdict, hookimpl
-from astuner.schema import Episode, Group, Unjudged
+from astuner.contract.schema import Episode, Group, Unjudged
 
 
 class WithinTheGroup:

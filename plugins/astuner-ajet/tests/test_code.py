@@ -15,13 +15,13 @@ from ajet.task_judge.base_judge import BaseJudge
 from ajet.task_judge.env_service_as_judge import EnvServiceJudge
 from ajet.task_reader import BaseTaskReader
 from ajet.utils.dynamic_import import dynamic_import
-from astuner.config.model import Config
-from astuner.schema import Episode, Group, Verdict
-from astuner.testing import run_info
+from astuner.contract.schema import Episode, Group, Verdict
+from astuner.settings.config.model import Config
 from astuner_ajet.environment import BlockingEnvironment
 from astuner_ajet.playing import make_player
 from astuner_ajet.settings import read_settings
 from astuner_ajet.tasks import to_ajet_task, to_astuner_output
+from astuner_devkit import run_info
 
 TASK = astuner.WorkflowTask(
     astuner.Task("2+2?", task_id="7", metadata={"answer": "4"}), task_id="7", episode_id="train/1/7/2", repeat=2

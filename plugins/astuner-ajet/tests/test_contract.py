@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from astuner.testing.contracts import PackageContract, ReaderContract
+from astuner_devkit.contracts import PackageContract, ReaderContract
 
 
 class TestRandomTasks(ReaderContract):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.loading import examine_config, load_config
+from astuner.settings.config.loading import examine_config, load_config
 from astuner_ajet.dialect.ajet_dialect import AjetDialect
 
 AGENT = """

@@ -10,9 +10,9 @@ import pytest
 import ajet
 import astuner
 from astune import ModelTuner, Workflow, WorkflowOutput, WorkflowTask
-from astuner.config.model import Config
-from astuner.testing import run_info
+from astuner.settings.config.model import Config
 from astuner_ajet.playing import make_player
+from astuner_devkit import run_info
 
 TASK = astuner.WorkflowTask(astuner.Task("2+2?", task_id="7"), task_id="7", episode_id="train/1/7/0", repeat=0)
 

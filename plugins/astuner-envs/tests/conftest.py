@@ -15,8 +15,8 @@ import psutil
 import pytest
 from attrs import field, frozen
 
-from astuner.processes.process_members import is_living
-from astuner.testing.waiting import until
+from astuner.shared.processes.process_members import is_living
+from astuner_devkit.waiting import until
 
 TOKEN = "a-token-of-the-tests"
 

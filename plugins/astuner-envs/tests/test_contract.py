@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.schema import Message, Task
-from astuner.testing.contracts import CommandContract, EnvironmentContract, PackageContract, ReaderContract
+from astuner.contract.schema import Message, Task
+from astuner_devkit.contracts import CommandContract, EnvironmentContract, PackageContract, ReaderContract
 
 TASK = Task(task_id="train-7")
 
@@ -60,7 +60,7 @@ class TestASlipperyLake(TestFrozenLake):
 
 
 class TestReasoningGym(EnvironmentContract):
-    component = "astuner_envs.worlds.reasoning:ReasoningGym"
+    component = "astuner_reasoning_gym.environment:ReasoningGym"
     options: ClassVar[Mapping[str, Any]] = {"families": ["chain_sum", "spell_backward"]}
 
     def prepare(self, directory: Any) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from astuner.schema import Message, Task
-from astuner.testing.command_line import run_command
-from astuner.testing.contracts import EnvironmentContract
+from astuner.contract.schema import Message, Task
+from astuner_devkit.command_line import run_command
+from astuner_devkit.contracts import EnvironmentContract
 
 REPOSITORY = Path(__file__).parents[3]
 DOCUMENT = REPOSITORY / "docs" / "environments.md"
@@ -59,8 +59,8 @@ class TestParrot(EnvironmentContract):
 # The two between are for verifiers, which has an environment of its own: `tests/verifiers`.
 @pytest.mark.parametrize(("document", "number"), [(DOCUMENT, 0), (DOCUMENT, 1), (DOCUMENT, 4), (README, 0)])
 def test_each_configuration_is_a_valid_one(tmp_path, document, number):
-    pytest.importorskip("astuner_readers.env_service", reason="comes with astuner-readers")
-    pytest.importorskip("astuner_judges.env_service", reason="comes with astuner-judges")
+    pytest.importorskip("astuner_env_service", reason="comes with astuner-readers")
+    pytest.importorskip("astuner_env_service.judge", reason="comes with astuner-judges")
     shown = yaml.safe_load(blocks(document, "yaml")[number])
     (tmp_path / "tasks.jsonl").write_text('{"main_query": "play"}\n')
     leads = {"use_agentscope_protocol": False, "user_workflow": None, **shown["astuner"].get("rollout", {})}

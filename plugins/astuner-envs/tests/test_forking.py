@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from astuner.processes.process_members import is_living
-from astuner.schema import Task
-from astuner.testing.waiting import until_so
+from astuner.contract.schema import Task
+from astuner.shared.processes.process_members import is_living
+from astuner_devkit.waiting import until_so
 from astuner_envs.server.faults import ServerFull
 from astuner_envs.server.forking import Forking
 from astuner_envs.server.instance import Channel

@@ -9,7 +9,7 @@ import threading
 import pytest
 from starlette.requests import Request
 
-from astuner.http_server import LARGE_BODY
+from astuner.model.http_server import LARGE_BODY
 from astuner_envs.server import body as bodies
 from astuner_envs.server.faults import OddBody
 

@@ -11,9 +11,9 @@ import sys
 import psutil
 import pytest
 
-from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Instance, Patience
-from astuner.processes.process_members import is_living
-from astuner.testing.waiting import until, until_so
+from astuner.shared.processes.process_members import is_living
+from astuner_devkit.waiting import until, until_so
+from astuner_env_service.client import EnvServiceClient, EnvServiceFailed, Instance, Patience
 from astuner_envs.worlds.countdown import Countdown, make_puzzle
 
 TOKEN = "a-token-of-the-tests"
@@ -91,7 +91,7 @@ async def test_where_all_places_are_taken_clients_wait_for_one(serve):
 
 CLIENT = """
 import asyncio, sys
-from astuner.clients.env_service import EnvServiceClient, Instance
+from astuner_env_service.client import EnvServiceClient, Instance
 
 async def main():
     client = EnvServiceClient(sys.argv[1], token=sys.argv[2])

@@ -15,8 +15,8 @@ import httpx
 import psutil
 import pytest
 
-from astuner.testing.command_line import run_command
-from astuner.testing.waiting import is_alive, until
+from astuner_devkit.command_line import run_command
+from astuner_devkit.waiting import is_alive, until
 
 ROWS = {
     "train.jsonl": [

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from astuner.config.loading import load_config
-from astuner.testing import write_project
-from astuner.testing.command_line import run_command
-from astuner.testing.run_in_process import add_recorder, play
-from astuner.testing.run_infos import run_info
-from astuner.testing.waiting import until
+from astuner.settings.config.loading import load_config
+from astuner_devkit import write_project
+from astuner_devkit.command_line import run_command
+from astuner_devkit.run_in_process import add_recorder, play
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.waiting import until
 from astuner_envs.commands import parse_served
 from astuner_envs.service import environments
 from astuner_envs.worlds.countdown import Countdown, make_puzzle
 
-pytest.importorskip("astuner_readers.env_service", reason="comes with astuner-readers")
-pytest.importorskip("astuner_judges.env_service", reason="comes with astuner-judges")
+pytest.importorskip("astuner_env_service", reason="comes with astuner-readers")
+pytest.importorskip("astuner_env_service.judge", reason="comes with astuner-judges")
 
 TOKEN = "a-token-of-the-tests"
 WORKFLOW = """

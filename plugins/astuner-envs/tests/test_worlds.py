@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import DataError
-from astuner.schema import Task, WorkflowTask
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Task, WorkflowTask
 from astuner_envs.arithmetic import evaluate
 from astuner_envs.listing import SPLITS
 from astuner_envs.message_answers import extract_answer

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve
 
-from astuner.schema import Group, Task, WorkflowOutput
-from astuner.testing.contracts import JudgeContract, PackageContract
-from astuner.testing.episodes import episode, group
+from astuner.contract.schema import Group, Task, WorkflowOutput
+from astuner_devkit.contracts import JudgeContract, PackageContract
+from astuner_devkit.episodes import episode, group
 from astuner_judges.symbolic import is_available
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.schema import Task, WorkflowOutput, WorkflowTask
+from astuner.contract.schema import Task, WorkflowOutput, WorkflowTask
 from astuner_judges import MathAnswerAsJudge
 
 DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "gsm8k"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.errors import DataError
-from astuner.schema import Task, WorkflowOutput, WorkflowTask
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Task, WorkflowOutput, WorkflowTask
 from astuner_judges import MathAnswerAsJudge
 from astuner_judges.answer_texts import find_stated_texts, normalize
 from astuner_judges.chinese_numerals import write_numerals

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.schema import Task, WorkflowOutput, WorkflowTask
+from astuner.contract.schema import Task, WorkflowOutput, WorkflowTask
 from astuner_judges import MathAnswerAsJudge
 
 PAIRS = json.loads(Path(__file__).with_name("math_pairs.json").read_text(encoding="utf-8"))

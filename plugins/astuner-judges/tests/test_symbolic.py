@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from astuner.schema import Task, WorkflowOutput, WorkflowTask
+from astuner.contract.schema import Task, WorkflowOutput, WorkflowTask
 from astuner_judges import MathAnswerAsJudge
 from astuner_judges.symbolic import SymbolicComparer
 

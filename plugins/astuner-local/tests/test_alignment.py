@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.loading import load_config
-from astuner.config.native import Native, align
-from astuner.planning.key_coverage import find_unaccounted_keys
+from astuner.settings.config.loading import load_config
+from astuner.settings.config.native import Native, align
+from astuner.settings.planning.key_coverage import find_unaccounted_keys
 from astuner_local.alignment import ALIGNMENT
 from astuner_local.backbone import LocalBackbone
 from astuner_local.trainer.options import TrainerOptions

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from astuner.errors import ConfigError
-from astuner.planning.plan import Plan, plan_run
+from astuner.contract.errors import ConfigError
+from astuner.settings.planning.plan import Plan, plan_run
 from astuner_local import backbone
 from astuner_local.backbone import LocalBackbone
 from astuner_local.device import choose_device, read_device

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from astuner.config.dialects import Answer
-from astuner.config.trees import flatten
+from astuner.settings.config.dialects import Answer
+from astuner.settings.config.trees import flatten
 from astuner_local.trl_dialect import DROPPED, IGNORED, READERS, RENAMED, TrlDialect
 
 FIELDS: list[str] = json.loads((Path(__file__).parent / "grpo_config_fields.json").read_text())["trl 1.16.0, GRPOConfig"]

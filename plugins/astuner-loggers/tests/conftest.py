@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from attrs import define, evolve
 
-from astuner.config.model import Config
-from astuner.protocols import RunInfo
-from astuner.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.run_infos import run_info
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.settings.config.model import Config
+from astuner_devkit.run_infos import run_info
 
 SECRET = "secret-of-the-agent-7"
 

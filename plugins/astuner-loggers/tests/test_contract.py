@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from astuner.testing.contracts import LoggerContract, PackageContract
+from astuner_devkit.contracts import LoggerContract, PackageContract
 
 
 class TestTensorboard(LoggerContract):

@@ -119,7 +119,7 @@ def test_no_secret_of_any_kind_is_on_disk(
 ) -> None:
     import yaml
 
-    from astuner.testing.project import write_project
+    from astuner_devkit.project import write_project
 
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)

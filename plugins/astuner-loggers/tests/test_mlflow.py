@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.errors import ConfigError
-from astuner.plugins.options import build_options
-from astuner.protocols import RunInfo
-from astuner.testing.contracts import LoggerContract
+from astuner.contract.errors import ConfigError
+from astuner.contract.protocols import RunInfo
+from astuner.settings.plugins.options import build_options
+from astuner_devkit.contracts import LoggerContract
 from astuner_loggers.mlflow import MlflowLogger
 
 pytest.importorskip("mlflow")

@@ -13,10 +13,10 @@ from attrs import evolve
 from tool_episodes import make_call, make_episode, make_group
 from trace_servers import Answer, Posted, TraceServer, serve
 
-from astuner.errors import PluginError
-from astuner.install_hints import install_command
-from astuner.testing.contracts import LoggerContract
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import PluginError
+from astuner.shared.install_hints import install_command
+from astuner_devkit.contracts import LoggerContract
+from astuner_devkit.run_infos import run_info
 from astuner_loggers.otel import logger as otel_logger
 from astuner_loggers.otel.logger import OtelLogger
 from astuner_loggers.otel.sender import MOST_WAITING

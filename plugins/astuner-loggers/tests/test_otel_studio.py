@@ -10,8 +10,8 @@ import pytest
 from tool_episodes import make_call, make_episode, make_group
 from trace_servers import Answer, Posted, StandInStudio, TraceServer, serve
 
-from astuner.errors import PluginError
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import PluginError
+from astuner_devkit.run_infos import run_info
 from astuner_loggers.otel.logger import OtelLogger
 from astuner_loggers.otel.studio import LONGEST_TEXT
 

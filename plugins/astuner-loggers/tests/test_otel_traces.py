@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_episodes import ask_for_tool, make_call, make_episode, make_failed_episode, make_group
 
-from astuner.config.secrets import Secrets
-from astuner.schema import Episode, Verdict
+from astuner.contract.schema import Episode, Verdict
+from astuner.settings.config.secrets import Secrets
 from astuner_loggers.otel.drafts import SpanDraft
 from astuner_loggers.otel.episode_trace import TraceFacts, draft_trace
 from astuner_loggers.otel.messages import MessageConverter, make_cleaner, shorten_texts

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from astuner.testing.contracts.package import PackageContract
+from astuner_devkit.contracts.package import PackageContract
 
 
 class TestPackage(PackageContract):

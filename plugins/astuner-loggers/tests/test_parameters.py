@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.config.loading import load_config
-from astuner.testing.run_infos import run_info
+from astuner.settings.config.loading import load_config
+from astuner_devkit.run_infos import run_info
 from astuner_loggers.parameters import build_parameters
 
 YAML = """\

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from trace_servers import StandInStudio, serve
 
-from astuner.testing.contracts.leftovers import find_left_running, list_running
+from astuner_devkit.contracts.leftovers import find_left_running, list_running
 
 pytest.importorskip("openai", reason="the debug backbone needs astuner-core[rollout]")
 
@@ -42,7 +42,7 @@ def play(cli: Callable[..., Any], tmp_path: Path, machine: Any) -> Callable[...,
     """Run `astuner run` on a tiny project with these loggers; returns what the command said, and the run directory."""
 
     def started(loggers: Any, *arguments: str) -> tuple[Any, Path]:
-        from astuner.testing.project import write_project
+        from astuner_devkit.project import write_project
 
         (tmp_path / "judge.py").write_text(JUDGE)
         judges = {"judges": [{"judge": "./judge.py:Mine", "options": {"api_key": SECRET}}]}

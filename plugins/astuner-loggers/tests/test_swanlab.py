@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.testing.contracts import LoggerContract
+from astuner_devkit.contracts import LoggerContract
 from astuner_loggers.swanlab import SwanlabLogger
 
 pytest.importorskip("swanlab")

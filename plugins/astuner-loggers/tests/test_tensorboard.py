@@ -20,11 +20,11 @@ from tensorboard.plugins.hparams import metadata as hparams
 from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
 from tensorboard.util import tensor_util
 
-from astuner.config.model import Config
-from astuner.install_hints import install_command
-from astuner.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.run_infos import run_info
-from astuner.testing.waiting import until
+from astuner.contract.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.settings.config.model import Config
+from astuner.shared.install_hints import install_command
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.waiting import until
 from astuner_loggers.tensorboard import TensorboardLogger
 
 ALWAYS = {"configuration", "_hparams_/session_start_info", "_hparams_/session_end_info"}
@@ -268,10 +268,10 @@ def test_a_missing_tensorboard_is_answered_with_the_command_that_brings_it(tmp_p
 import sys
 sys.modules["tensorboard"] = None  # what an import finds where the package is not installed
 from pathlib import Path
-from astuner.errors import PluginError
+from astuner.contract.errors import PluginError
 from astuner_loggers.tensorboard import TensorboardLogger
-from astuner.testing.run_infos import run_info
-from astuner.testing.waiting import until
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.waiting import until
 try:
     TensorboardLogger(TensorboardLogger.Options(), run_info(Path({str(tmp_path)!r})))
 except PluginError as error:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.errors import PluginError
-from astuner.testing.contracts import LoggerContract
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import PluginError
+from astuner_devkit.contracts import LoggerContract
+from astuner_devkit.run_infos import run_info
 from astuner_loggers.trackio import TrackioLogger
 
 pytest.importorskip("trackio")

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.protocols import RunInfo
-from astuner.testing.contracts import LoggerContract
+from astuner.contract.protocols import RunInfo
+from astuner_devkit.contracts import LoggerContract
 from astuner_loggers.wandb import WandbLogger
 
 pytest.importorskip("wandb")

@@ -18,13 +18,13 @@ from typing import Any
 import psutil
 import pytest
 
-from astuner.errors import PluginError
-from astuner.install_hints import install_command
-from astuner.protocols import RunInfo
-from astuner.schema import Group
-from astuner.testing.contracts.leftovers import find_left_running, list_running
-from astuner.testing.run_infos import run_info
-from astuner.testing.waiting import until
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Group
+from astuner.shared.install_hints import install_command
+from astuner_devkit.contracts.leftovers import find_left_running, list_running
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.waiting import until
 from astuner_loggers import process_logger
 from astuner_loggers.process_logger import ProcessLogger, Service
 from astuner_loggers.swanlab import SwanlabLogger
@@ -266,7 +266,7 @@ def test_the_run_of_a_killed_process_is_ended(place: Path, tmp_path: Path) -> No
     code = f"""
 import os, signal
 from pathlib import Path
-from astuner.testing.run_infos import run_info
+from astuner_devkit.run_infos import run_info
 from astuner_loggers.process_logger import ProcessLogger, Service
 service = Service(name="made_up", packages=(), requirement="-", writer="made_up_writers:Writes", directory=Path({str(place)!r}),
                   project="p", experiment="e", where="here", episodes=3, timeout_s=60)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.testing.contracts import CommandContract, PackageContract
+from astuner_devkit.contracts import CommandContract, PackageContract
 
 
 class TestPackage(PackageContract):

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Group, Unjudged
-from astuner.testing.episodes import episode, group
+from astuner.contract.schema import Group, Unjudged
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner_devkit.episodes import episode, group
 from astuner_logview.errors import Missing
 from astuner_logview.index.places import find_index
 from astuner_logview.index.writer import IndexWriter

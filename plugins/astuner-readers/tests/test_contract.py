@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.testing.contracts import PackageContract, ReaderContract
+from astuner_devkit.contracts import PackageContract, ReaderContract
 
 datasets = pytest.importorskip("datasets", reason="comes with the extra hf")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import DataError
-from astuner.schema import Task
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Task
+from astuner_devkit.run_infos import run_info
 from astuner_readers.huggingface import HuggingFaceReader
 
 datasets = pytest.importorskip("datasets", reason="comes with the extra hf")

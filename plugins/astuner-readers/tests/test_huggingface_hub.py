@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from astuner.builtin.readers.dataset_file import DatasetFileReader
-from astuner.config.sections import DatasetFileSection, FileSplit
+from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+from astuner.settings.config.sections import DatasetFileSection, FileSplit
 
 datasets = pytest.importorskip("datasets", reason="comes with the extra hf")
 
@@ -33,7 +33,7 @@ configs:
 READ = """
 import json, os, sys
 from pathlib import Path
-from astuner.errors import DataError
+from astuner.contract.errors import DataError
 from astuner_readers.huggingface import HuggingFaceReader
 for options in json.loads(sys.argv[1]):
     split = options.pop("read", "train")

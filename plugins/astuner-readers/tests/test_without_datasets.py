@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from astuner.install_hints import install_command
+from astuner.shared.install_hints import install_command
 
 
 def test_a_missing_library_is_answered_with_the_command_that_brings_it() -> None:
@@ -11,7 +11,7 @@ def test_a_missing_library_is_answered_with_the_command_that_brings_it() -> None
 import sys
 sys.modules["datasets"] = None  # what an import finds where the package is not installed
 from pathlib import Path
-from astuner.errors import PluginError
+from astuner.contract.errors import PluginError
 from astuner_readers.huggingface import HuggingFaceReader
 try:
     HuggingFaceReader(HuggingFaceReader.Options(dataset_path="gsm8k"), Path())

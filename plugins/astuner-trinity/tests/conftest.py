@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from astuner.config.loading import load_config
-from astuner.config.native import Native, align
+from astuner.settings.config.loading import load_config
+from astuner.settings.config.native import Native, align
 from astuner_trinity.alignment import ALIGNMENT
 
 HEAD = "astuner:\n  backbone: trinity\n  model: {path: org/model}\n  rollout: {user_workflow: 'agent:Agent'}\n"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from astuner.config.native import Native
-from astuner.config.trees import get
-from astuner.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
+from astuner.settings.config.native import Native
+from astuner.settings.config.trees import get
+from astuner.settings.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
 from astuner_trinity.backbone import TrinityBackbone
 
 ENGINE, LOSS, BATCHES = "explorer.rollout_model", "algorithm.policy_loss_fn_args", "algorithm.sample_strategy_args"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.errors import UsageError
-from astuner.processes.ports import LOOPBACK, free_port
+from astuner.contract.errors import UsageError
+from astuner.shared.processes.ports import LOOPBACK, free_port
 from astuner_trinity import cluster
 from astuner_trinity.cluster import adopt_cluster_gpus
 from astuner_trinity.process_environment import Machine

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from attrs import define, evolve, field
 
-from astuner.config.loading import load_config
-from astuner.errors import RunFailed
-from astuner.inspection.metric_names import list_shared_names
-from astuner.judging.estimators import Grpo
-from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes
-from astuner.schema import Episode, Event, Group, Split, StepReport, Task, ValidationReport, Verdict, WorkflowOutput
-from astuner.testing.run_infos import run_info
-from astuner.training.signal import TOKEN_SUMS
+from astuner.contract.errors import RunFailed
+from astuner.contract.schema import Episode, Event, Group, Split, StepReport, Task, ValidationReport, Verdict, WorkflowOutput
+from astuner.episodes.judging.estimators import Grpo
+from astuner.runs.inspection.metric_names import list_shared_names
+from astuner.runs.store.episode_store import EpisodeFiles, StoredEpisodes
+from astuner.runs.training.signal import TOKEN_SUMS
+from astuner.settings.config.loading import load_config
+from astuner_devkit.run_infos import run_info
 from astuner_trinity.driver import Driver
 from astuner_trinity.layout import Layout, record_of
 from astuner_trinity.native_configuration import Wanted, finish_configuration

@@ -16,8 +16,8 @@ pytest.importorskip("aiohttp")
 from aiohttp import web
 from attrs import evolve
 
-from astuner.schema import Chunk, Request, Sampling
-from astuner.testing.run_infos import run_info
+from astuner.contract.schema import Chunk, Request, Sampling
+from astuner_devkit.run_infos import run_info
 from astuner_trinity.explorer.engine import ActorEngine, EngineLost, ServerEngine, Versions, make_engine
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from astuner.config.native import Native
-from astuner.config.trees import merge
+from astuner.settings.config.native import Native
+from astuner.settings.config.trees import merge
 from astuner_trinity.defaults import to_plain
 from astuner_trinity.layout import Layout
 from astuner_trinity.native_configuration import Wanted, finish_configuration

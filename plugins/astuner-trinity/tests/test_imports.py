@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from astuner.config.loading import load_config
-from astuner.config.native import align
-from astuner.config.trees import flatten, get, merge, put
-from astuner.config_import.importing import Imported, import_config
+from astuner.settings.config.loading import load_config
+from astuner.settings.config.native import align
+from astuner.settings.config.trees import flatten, get, merge, put
+from astuner_tools.config_import.importing import Imported, import_config
 from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.defaults import trinity_defaults
 

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("trinity")
 
-from astuner.training.token_values import STACKED  # noqa: E402
+from astuner.runs.training.token_values import STACKED  # noqa: E402
 from astuner_trinity.token_parts import RowOwner, take_step, write_owners  # noqa: E402
 from astuner_trinity.trainer.batches import NO_ROW  # noqa: E402
 from astuner_trinity.trainer.loss import EntropyMeasure, WeighedLoss, WeighedLossWithReference, record_tokens  # noqa: E402

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from astuner.config.trees import get
-from astuner.errors import ConfigError
+from astuner.contract.errors import ConfigError
+from astuner.settings.config.trees import get
 from astuner_trinity.defaults import drop_defaults, find_loader_faults, trinity_defaults
 from astuner_trinity.layout import Layout
 from astuner_trinity.native_configuration import STAMP, Wanted, finish_configuration

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("trinity")
 
-from astuner.judging.estimators import Grpo
-from astuner.runs.episode_store import StoredEpisodes
-from astuner.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
-from astuner.testing.run_infos import run_info
+from astuner.contract.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
+from astuner.episodes.judging.estimators import Grpo
+from astuner.runs.store.episode_store import StoredEpisodes
+from astuner_devkit.run_infos import run_info
 from astuner_trinity.explorer.player import Player
 from astuner_trinity.layout import Layout
 from astuner_trinity.spool import JudgedGroup, Spool, SpoolTail

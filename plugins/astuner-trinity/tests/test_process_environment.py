@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from astuner.config.rollout import Rollout
-from astuner.errors import RunFailed, UsageError
-from astuner.processes.ports import free_port
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import RunFailed, UsageError
+from astuner.settings.config.rollout import Rollout
+from astuner.shared.processes.ports import free_port
+from astuner_devkit.run_infos import run_info
 from astuner_trinity import process_environment
 from astuner_trinity.process_environment import check_versions, look_at_machine, silence_s
 from astuner_trinity.program import open_cluster

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import RunFailed
+from astuner.contract.errors import RunFailed
 from astuner_trinity.layout import Layout
 from astuner_trinity.program import DIED, Program
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.errors import UsageError
-from astuner.runs.directory import RunDirectory
+from astuner.contract.errors import UsageError
+from astuner.runs.store.directory import RunDirectory
 from astuner_trinity.checkpoints import adopt, read_saved_step, turn_back
 from astuner_trinity.schedule import Schedule
 

@@ -10,8 +10,8 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes, read_episodes
-from astuner.schema import Episode, Group, Sample, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.contract.schema import Episode, Group, Sample, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.runs.store.episode_store import EpisodeFiles, StoredEpisodes, read_episodes
 from astuner_trinity.spool import JudgedGroup, Notice, PlayedEpisode, Spool, SpoolTail, keep, store_leftovers
 
 

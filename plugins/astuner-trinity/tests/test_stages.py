@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 from astuner_trinity.stages import STAGES, check_buffers, last_begun_stage, stage_after, stage_offsets
 
 TABLE = {"storage_type": "sql", "path": "sqlite:///rows.db"}

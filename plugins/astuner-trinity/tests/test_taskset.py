@@ -16,8 +16,8 @@ pytest.importorskip("trinity")
 from attrs import evolve
 from trinity.common.config import StorageConfig
 
-from astuner.planning.plan import plan_run
-from astuner.planning.replan import write_plan
+from astuner.settings.planning.plan import plan_run
+from astuner.settings.planning.replan import write_plan
 from astuner_trinity.explorer.taskset import Taskset
 from astuner_trinity.layout import Layout
 from astuner_trinity.schedule import Schedule

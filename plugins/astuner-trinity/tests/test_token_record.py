@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_groups import groups_of
 
-from astuner.config.trainer import TokenRecord as Options
-from astuner.errors import RunFailed
-from astuner.judging.advantages import WeightedSample, compute_advantages
-from astuner.judging.estimators import Grpo
-from astuner.runs.directory import RunDirectory
-from astuner.runs.token_store import TokenStore
-from astuner.schema import Group
-from astuner.training.token_recorder import TokenRecorder
-from astuner.training.token_values import STACKED
+from astuner.contract.errors import RunFailed
+from astuner.contract.schema import Group
+from astuner.episodes.judging.advantages import WeightedSample, compute_advantages
+from astuner.episodes.judging.estimators import Grpo
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.token_store import TokenStore
+from astuner.runs.training.token_recorder import TokenRecorder
+from astuner.runs.training.token_values import STACKED
+from astuner.settings.config.trainer import TokenRecord as Options
 from astuner_trinity.token_parts import RowOwner, take_step, write_owners, write_part
 from astuner_trinity.token_record import TokenRecord, join_rows, number_rows
 

@@ -9,16 +9,16 @@ pytest.importorskip("trinity")
 
 from trinity.common.experience import Experience  # noqa: E402
 
-from astuner.judging.advantages import compute_advantages  # noqa: E402
-from astuner.judging.estimators import (  # noqa: E402
+from astuner.contract.protocols import Estimator  # noqa: E402
+from astuner.contract.schema import Group  # noqa: E402
+from astuner.episodes.judging.advantages import compute_advantages  # noqa: E402
+from astuner.episodes.judging.estimators import (  # noqa: E402
     Grpo,
     ReinforcePlusPlus,
     ReinforcePlusPlusBaseline,
     ReinforcePlusPlusEpisode,
 )
-from astuner.protocols import Estimator  # noqa: E402
-from astuner.schema import Group  # noqa: E402
-from astuner.testing.episodes import episode, group  # noqa: E402
+from astuner_devkit.episodes import episode, group  # noqa: E402
 from astuner_trinity.explorer.experiences import build_experiences  # noqa: E402
 from astuner_trinity.explorer.whole_step import compare_step  # noqa: E402
 from astuner_trinity.rows import AGENT, COMPARED, EPISODE  # noqa: E402

@@ -21,8 +21,8 @@ def verl_yaml() -> Mapping[str, Any]:
 @pytest.fixture
 def native(verl_yaml: Mapping[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function from overrides (and text of a YAML) to the native configuration, without verl being installed."""
-    from astuner.config.loading import load_config
-    from astuner.config.native import Native, align
+    from astuner.settings.config.loading import load_config
+    from astuner.settings.config.native import Native, align
     from astuner_verl import alignment
 
     monkeypatch.setattr(alignment, "verl_defaults", lambda: copy.deepcopy(dict(verl_yaml)))

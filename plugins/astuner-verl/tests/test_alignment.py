@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from astuner.config.trees import get
-from astuner.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
+from astuner.settings.config.trees import get
+from astuner.settings.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
 from astuner_verl.alignment import ALIGNMENT, SHARE
 from astuner_verl.backbone import VerlBackbone
 

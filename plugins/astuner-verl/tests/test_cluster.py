@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import RunFailed, UsageError
-from astuner.processes.ports import free_port
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import RunFailed, UsageError
+from astuner.shared.processes.ports import free_port
+from astuner_devkit.run_infos import run_info
 from astuner_verl.cluster import attach, check_versions
 from astuner_verl.watch import silence_s
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from astuner.schema import Chunk, Request, Sampling
+from astuner.contract.schema import Chunk, Request, Sampling
 from astuner_verl.engine import VerlEngine
 
 STOP = 7

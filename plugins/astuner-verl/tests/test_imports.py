@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from astuner.config.loading import load_config
-from astuner.config.native import align
-from astuner.config.trees import flatten
-from astuner.config_import.importing import Imported, import_config
+from astuner.settings.config.loading import load_config
+from astuner.settings.config.native import align
+from astuner.settings.config.trees import flatten
+from astuner_tools.config_import.importing import Imported, import_config
 from astuner_verl.alignment import ALIGNMENT
 
 SCRIPT = """

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.config.trainer import TokenRecord
-from astuner.inspection.metric_names import list_shared_names
-from astuner.judging.advantages import WeightedSample
-from astuner.schema import Sample
-from astuner.testing.run_infos import run_info
-from astuner.training.signal import TOKEN_SUMS
+from astuner.contract.schema import Sample
+from astuner.episodes.judging.advantages import WeightedSample
+from astuner.runs.inspection.metric_names import list_shared_names
+from astuner.runs.training.signal import TOKEN_SUMS
+from astuner.settings.config.trainer import TokenRecord
+from astuner_devkit.run_infos import run_info
 from astuner_verl.learner import VerlLearner
 from astuner_verl.loss import PREFIX
 from astuner_verl.token_record import PassRecord

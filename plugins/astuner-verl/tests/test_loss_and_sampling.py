@@ -85,7 +85,7 @@ def test_passes_of_a_batch_add_up_to_it(seed: int) -> None:
 @given(st.integers(0, 10_000), st.integers(1, 7))
 @settings(max_examples=20)
 def test_every_trained_token_is_recorded_in_its_row_and_padding_is_not(seed: int, rows: int) -> None:
-    from astuner.training.token_values import join_passes
+    from astuner.runs.training.token_values import join_passes
     from astuner_verl.loss import LossOptions, compute_weighed_loss
     from astuner_verl.token_record import TokenRecord
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.testing.run_infos import run_info
+from astuner_devkit.run_infos import run_info
 from astuner_verl.machine_settings import settle_on
 from astuner_verl.native_configuration import Machine
 

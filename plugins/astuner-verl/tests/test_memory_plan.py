@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.errors import UsageError
-from astuner.memory.model_shape import ModelShape
-from astuner.memory.parts import Hardware, MemoryPlan, MemoryQuestion
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import UsageError
+from astuner.settings.memory_estimate.model_shape import ModelShape
+from astuner.settings.memory_estimate.parts import Hardware, MemoryPlan, MemoryQuestion
+from astuner_devkit.run_infos import run_info
 from astuner_verl.memory_plan import plan_memory
 
 SHAPE = ModelShape(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.config.rollout import Rollout
-from astuner.config.trees import get
-from astuner.errors import ConfigError
-from astuner.install_hints import install_command
+from astuner.contract.errors import ConfigError
+from astuner.settings.config.rollout import Rollout
+from astuner.settings.config.trees import get
+from astuner.shared.install_hints import install_command
 from astuner_verl.alignment import SHARE
 from astuner_verl.native_configuration import Machine, resolve_configuration
 
@@ -56,7 +56,7 @@ def test_what_depends_on_the_machine(finish: Any, key: str) -> None:
 
 
 def test_nothing_is_left_open(finish: Any) -> None:
-    from astuner.config.trees import flatten
+    from astuner.settings.config.trees import flatten
 
     left = {key for machine in (CPU, GPU) for key, value in flatten(finish(machine)).items() if value == "auto"}
     # For an engine `auto` is a format like another.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.schema import Sample
+from astuner.contract.schema import Sample
 from astuner_verl.rows import balance, train_row
 
 

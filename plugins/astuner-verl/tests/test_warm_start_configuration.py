@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.config.loading import load_config
-from astuner.config.trees import get
-from astuner.errors import ConfigError, UsageError
-from astuner.protocols import RunInfo, WarmStartJob
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import ConfigError, UsageError
+from astuner.contract.protocols import RunInfo, WarmStartJob
+from astuner.settings.config.loading import load_config
+from astuner.settings.config.trees import get
+from astuner_devkit.run_infos import run_info
 from astuner_verl.backbone import VerlBackbone
 from astuner_verl.native_configuration import Machine
 from astuner_verl.warm_start.native_configuration import resolve_warm_start

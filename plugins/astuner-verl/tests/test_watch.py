@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 from astuner_verl.watch import Watch
 
 

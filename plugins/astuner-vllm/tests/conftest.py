@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from astuner.processes import ProgramHandle, list_programs
-from astuner.schema import Request, Sampling
+from astuner.contract.schema import Request, Sampling
+from astuner.shared.processes import ProgramHandle, list_programs
 from astuner_vllm.client import ServerClient
 from astuner_vllm.command import ServerCommand
 from astuner_vllm.member import Member

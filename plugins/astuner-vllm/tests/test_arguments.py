@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from astuner.errors import ConfigError
+from astuner.contract.errors import ConfigError
 from astuner_vllm.arguments import OURS, check_arguments, command_words, read_declared_arguments
 from astuner_vllm.installed import installed
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from astuner.schema import Chunk, Request
+from astuner.contract.schema import Chunk, Request
 from astuner_vllm.client import ServerClient, is_loopback
 from astuner_vllm.failures import BadAnswer, Refused, ServerLost, ServerSilent
 

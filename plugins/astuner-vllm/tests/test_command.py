@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from astuner.config.model import Config, Model
-from astuner.config.rollout import Rollout
-from astuner.errors import ConfigError
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import ConfigError
+from astuner.settings.config.model import Config, Model
+from astuner.settings.config.rollout import Rollout
+from astuner_devkit.run_infos import run_info
 from astuner_vllm.command import ServerCommand, server_command
 from astuner_vllm.installed import VllmInstalled
 from astuner_vllm.options import VllmOptions

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.config.model import Config, Debug, Model
-from astuner.config.rollout import Rollout
-from astuner.errors import ConfigError
-from astuner.install_hints import install_command
-from astuner.planning.key_coverage import HonourTable
-from astuner.processes import Lease, attach, free_port, launch, list_programs
-from astuner.protocols import RunInfo
-from astuner.schema import Request
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import ConfigError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Request
+from astuner.settings.config.model import Config, Debug, Model
+from astuner.settings.config.rollout import Rollout
+from astuner.settings.planning.key_coverage import HonourTable
+from astuner.shared.install_hints import install_command
+from astuner.shared.processes import Lease, attach, free_port, launch, list_programs
+from astuner_devkit.run_infos import run_info
 from astuner_vllm import layout, machine_settings
 from astuner_vllm.engine import VllmEngine
 from astuner_vllm.gpus import visible_gpus
@@ -218,7 +218,7 @@ def kept(tmp_path: Path, own_state: Path) -> Iterator[Any]:
 
 
 def wait_for(port: int) -> None:
-    from astuner.processes.ports import accepts
+    from astuner.shared.processes.ports import accepts
 
     for _ in range(600):
         if accepts(port):

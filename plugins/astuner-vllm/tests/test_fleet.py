@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.processes import attach, list_programs
-from astuner.schema import Capabilities, Request
-from astuner.testing import until_so
+from astuner.contract.schema import Capabilities, Request
+from astuner.shared.processes import attach, list_programs
+from astuner_devkit import until_so
 from astuner_vllm.client import ServerClient
 from astuner_vllm.failures import Refused, ServerError, ServerLost
 from astuner_vllm.fleet import Fleet

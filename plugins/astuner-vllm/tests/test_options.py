@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import ConfigError
-from astuner.plugins.options import build_options
+from astuner.contract.errors import ConfigError
+from astuner.settings.plugins.options import build_options
 from astuner_vllm.options import VllmOptions
 
 

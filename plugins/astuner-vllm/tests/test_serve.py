@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from astuner.install_hints import install_command
+from astuner.shared.install_hints import install_command
 from astuner_vllm.registration import register
 from astuner_vllm.serve import PLUGIN
 

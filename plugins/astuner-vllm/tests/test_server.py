@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from astuner.processes import launch, list_programs
+from astuner.shared.processes import launch, list_programs
 from astuner_vllm.failures import ServerError
 from astuner_vllm.server import start_server, wait_until_serving
 from astuner_vllm.startup_faults import find_startup_fault

@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from astuner.breakpoints.terminal import TERMINAL
-from astuner.containment.endings import UserQuit
+from astuner.episodes.containment.endings import UserQuit
 
 _held_s: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 """The total hold time (s) by event loop."""

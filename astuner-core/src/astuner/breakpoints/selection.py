@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 
 TAGS = "ASTUNER_BREAKPOINTS"
 """The environment variable that holds the tags, separated by commas."""
@@ -70,7 +70,7 @@ def select_breakpoints(tags: tuple[str, ...]) -> Iterator[BreakpointSelection]:
         return
     import tempfile
 
-    from astuner.processes.process_environment import export_variables
+    from astuner.shared.processes.process_environment import export_variables
 
     with (
         tempfile.TemporaryDirectory(prefix="astuner-breakpoints-") as home,

@@ -16,7 +16,7 @@ from astuner.breakpoints.selection import is_selected, note_first, read_tags
 from astuner.breakpoints.terminal import TERMINAL
 
 if TYPE_CHECKING:
-    from astuner.protocols import Control, RunInfo
+    from astuner.contract.protocols import Control, RunInfo
 
 
 @define(eq=False)

@@ -11,9 +11,9 @@ from contextlib import suppress
 import click
 
 from astuner.cli.commands import LazyGroup
-from astuner.errors import AstunerError, ConfigError, Interrupted
-from astuner.plugins.core_commands import CORE_COMMANDS
-from astuner.venvs.process_replacement import EnterVenv
+from astuner.contract.errors import AstunerError, ConfigError, Interrupted
+from astuner.settings.plugins.core_commands import CORE_COMMANDS
+from astuner.settings.venvs.process_replacement import EnterVenv
 
 TRACEBACK = "ASTUNER_TRACEBACK"
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception:  # noqa: BLE001 - shown as Python shows it; threads left behind must not hold up the end
         sys.excepthook(*sys.exc_info())
         status = 1
-    from astuner.containment.process_exit import exit_process
+    from astuner.episodes.containment.process_exit import exit_process
 
     exit_process(status)
 

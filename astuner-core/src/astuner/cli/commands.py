@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from astuner.cli.lazy import LazySubcommands
-from astuner.config.structure_errors import find_closest
-from astuner.errors import ConfigError, Problem, UsageError
-from astuner.plugins.core_commands import CORE_COMMANDS
+from astuner.contract.errors import ConfigError, Problem, UsageError
+from astuner.settings.config.structure_errors import find_closest
+from astuner.settings.plugins.core_commands import CORE_COMMANDS
 
 if TYPE_CHECKING:
-    from astuner.protocols import Candidate
+    from astuner.contract.protocols import Candidate
 
 
 class LazyGroup(LazySubcommands):
@@ -39,15 +39,15 @@ class LazyGroup(LazySubcommands):
 
 def _list_plugin_commands() -> Mapping[str, Candidate]:
     """Return the commands of plugins by what a user types."""
-    from astuner.plugins.catalog import Catalog
+    from astuner.settings.plugins.catalog import Catalog
 
     return Catalog.discover(kinds=("command",)).map_spellings("command", taken=CORE_COMMANDS)
 
 
 def _plugin_command(name: str) -> click.Command:
-    from astuner.install_hints import command_for
-    from astuner.plugins.catalog import Catalog
-    from astuner.plugins.hooks import Hooks
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.plugins.hooks import Hooks
+    from astuner.shared.install_hints import command_for
 
     catalog = Catalog.discover(kinds=("command", "hook"))
     if not catalog.offers("command", name) and command_for("command", name) is None:
@@ -62,7 +62,7 @@ def _plugin_command(name: str) -> click.Command:
 
 
 def _row(candidate: Candidate) -> str:
-    from astuner.plugins.command_help import command_help
+    from astuner.settings.plugins.command_help import command_help
 
     lacks = f" Lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
     return f"{command_help(candidate)} ({candidate.provider}){lacks}".strip()

@@ -11,10 +11,10 @@ import click
 
 from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner.inspection.comparison import Comparison, TaskChange
+    from astuner.runs.inspection.comparison import Comparison, TaskChange
 
 MOST_TASKS = 10
 """Tasks that are listed at each end."""
@@ -41,8 +41,8 @@ def compare(names: tuple[str, ...], metrics: tuple[str, ...], split: str | None,
     """
     from typing import cast
 
-    from astuner.inspection.comparison import CURVES, compare_runs
-    from astuner.inspection.run_search import open_run
+    from astuner.runs.inspection.comparison import CURVES, compare_runs
+    from astuner.runs.inspection.run_search import open_run
 
     if len(names) < 2:
         raise UsageError("astuner compare: name two runs or more; `astuner runs` lists them")
@@ -60,7 +60,7 @@ def compare(names: tuple[str, ...], metrics: tuple[str, ...], split: str | None,
 
 def _format_parts(found: Comparison, names: Sequence[str]) -> Iterator[str]:
     from astuner.cli.runs import format_runs
-    from astuner.inspection.curve_chart import draw_curves
+    from astuner.runs.inspection.curve_chart import draw_curves
 
     yield format_runs(found.runs, names)
     yield f"\n{_count(len(found.configuration), 'difference')} of configuration"

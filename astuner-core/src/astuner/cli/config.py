@@ -14,7 +14,7 @@ from astuner.cli.lazy import LazySubcommands
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
-from astuner.errors import AstunerError, ConfigError, Problem, UsageError
+from astuner.contract.errors import AstunerError, ConfigError, Problem, UsageError
 
 config = LazySubcommands(
     name="config",
@@ -23,7 +23,7 @@ config = LazySubcommands(
         "validate": ("astuner.cli.config:validate", "Check every key and component without starting anything."),
         "show": ("astuner.cli.config:show", "Print the whole configuration, resolved, without secrets."),
         "explain": ("astuner.cli.config_explain:explain", "Show where each value comes from and what acts on it."),
-        "import": ("astuner.cli.config_import:import_", "Translate the configuration of another trainer."),
+        "import": ("astuner_tools.config_import.command:import_", "Translate the configuration of another trainer."),
         "schema": ("astuner.cli.config:schema", "Print the JSON Schema of the YAML, for editors."),
     },
 )
@@ -39,7 +39,7 @@ Example:
 @as_json
 def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> int:
     """Check every key and every named component, and that the backbone acts on each key. Nothing is started."""
-    from astuner.planning.plan import plan_run
+    from astuner.settings.planning.plan import plan_run
 
     enter_venv_of(conf, overrides, backbone)
     try:
@@ -71,8 +71,8 @@ Example:
 @as_json
 def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
     """Print the whole configuration: defaults, file and --set, with interpolations resolved and secrets left out."""
-    from astuner.config.loading import load_config
-    from astuner.config.show import to_yaml
+    from astuner.settings.config.loading import load_config
+    from astuner.settings.config.show import to_yaml
 
     text = to_yaml(load_config(conf, overrides, backbone))
     if in_json:
@@ -85,14 +85,14 @@ def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bo
 
 SCHEMA_EXAMPLE = """\b
 Example:
-  astuner config schema --out astuner.schema.json"""
+  astuner config schema --out astuner.contract.schema.json"""
 
 
 @click.command(epilog=SCHEMA_EXAMPLE)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file instead of stdout.")
 def schema(out: Path | None) -> None:
     """Print the JSON Schema of the YAML, with the options of installed plugins, for completion and checks in editors."""
-    from astuner.planning.schema.json_schema import build_schema_text
+    from astuner.settings.planning.schema.json_schema import build_schema_text
 
     text = build_schema_text(on_broken=lambda message: click.echo(f"not checked: {message}", err=True))
     if out is None:

@@ -14,10 +14,10 @@ from astuner.cli.gpu_option import GPUS
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import align_columns, print_json
 from astuner.cli.own_venv import enter_venv_of
-from astuner.errors import Problem
+from astuner.contract.errors import Problem
 
 if TYPE_CHECKING:
-    from astuner.planning.explanation import ExplainedKey, Explanation
+    from astuner.settings.planning.explanation import ExplainedKey, Explanation
 
 LONGEST_VALUE = 60
 """Characters; a longer value is cut in the table, but not in the JSON."""
@@ -48,7 +48,7 @@ def explain(
 
     With --json, what is sound of a YAML with mistakes is explained too.
     """
-    from astuner.errors import AstunerError, ConfigError
+    from astuner.contract.errors import AstunerError, ConfigError
 
     if gpus is not None and not in_memory:
         raise click.UsageError("--gpus belongs to --memory")
@@ -80,17 +80,17 @@ def _explain_config(
     conf: Path, overrides: Sequence[str], backbone: str | None, *, with_faults: bool
 ) -> tuple[Explanation, Sequence[Problem], Sequence[str]]:
     """Return the explanation, the problems and the notices; `with_faults` explains what is sound of a YAML with mistakes."""
-    from astuner.config.loading import examine_config, load_config
-    from astuner.planning.chooser import Chooser
-    from astuner.planning.engine_choice import choose_engine
-    from astuner.planning.explanation import explain as explain_config
-    from astuner.planning.key_coverage import HonourTable, check_honoured
-    from astuner.plugins.catalog import Catalog
-    from astuner.plugins.component import Component
-    from astuner.plugins.drivers import load
-    from astuner.protocols import SettledValue
-    from astuner.protocols.optional import BringsEngines, GivesAccess, find_offer
-    from astuner.rollout.player_count import choose_count, count_cores
+    from astuner.contract.protocols import SettledValue
+    from astuner.contract.protocols.optional import BringsEngines, GivesAccess, find_offer
+    from astuner.episodes.rollout.player_count import choose_count, count_cores
+    from astuner.settings.config.loading import examine_config, load_config
+    from astuner.settings.planning.chooser import Chooser
+    from astuner.settings.planning.engine_choice import choose_engine
+    from astuner.settings.planning.explanation import explain as explain_config
+    from astuner.settings.planning.key_coverage import HonourTable, check_honoured
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.plugins.component import Component
+    from astuner.settings.plugins.drivers import load
 
     loaded = (examine_config if with_faults else load_config)(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))

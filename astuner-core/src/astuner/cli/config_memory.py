@@ -10,28 +10,28 @@ import click
 from attrs import asdict, evolve
 
 from astuner.cli.output import print_json
-from astuner.errors import ConfigError
-from astuner.memory.parts import PHASES
+from astuner.contract.errors import ConfigError
+from astuner.settings.memory_estimate.parts import PHASES
 
 if TYPE_CHECKING:
-    from astuner.planning.memory_plan import MemoryReport
+    from astuner.settings.planning.memory_plan import MemoryReport
 
 
 def explain_memory(
     conf: Path, overrides: Sequence[str], backbone: str | None, *, gpus: tuple[int, int] | None, in_json: bool
 ) -> int:
     """Print what a run would hold on this machine, or on nodes with other GPUs: number and bytes of each."""
-    from astuner.config.loading import load_config
-    from astuner.config.native import align
-    from astuner.planning.chooser import Chooser
-    from astuner.planning.engine_choice import choose_engine
-    from astuner.planning.key_coverage import HonourTable
-    from astuner.planning.machine_settings import make_run_info
-    from astuner.planning.memory_plan import look_at_hardware, plan_memory
-    from astuner.planning.memory_table import format_report
-    from astuner.plugins.catalog import Catalog
-    from astuner.plugins.component import Component
-    from astuner.plugins.drivers import load
+    from astuner.settings.config.loading import load_config
+    from astuner.settings.config.native import align
+    from astuner.settings.planning.chooser import Chooser
+    from astuner.settings.planning.engine_choice import choose_engine
+    from astuner.settings.planning.key_coverage import HonourTable
+    from astuner.settings.planning.machine_settings import make_run_info
+    from astuner.settings.planning.memory_plan import look_at_hardware, plan_memory
+    from astuner.settings.planning.memory_table import format_report
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.plugins.component import Component
+    from astuner.settings.plugins.drivers import load
 
     loaded = load_config(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))

@@ -12,9 +12,9 @@ import click
 from astuner.cli.options import as_json
 
 if TYPE_CHECKING:
-    from astuner.inspection.run import Run
-    from astuner.runs.episode_index import EpisodeIndex
-    from astuner.schema import Episode, Split
+    from astuner.contract.schema import Episode, Split
+    from astuner.runs.inspection.run import Run
+    from astuner.runs.store.episode_index import EpisodeIndex
 
 LONGEST_MESSAGE = 2000
 """Characters of a message that are shown without `--full`."""
@@ -54,8 +54,8 @@ def episodes(
     """
     from typing import cast
 
-    from astuner.inspection.run_search import open_run
-    from astuner.inspection.selection import Selection
+    from astuner.runs.inspection.run_search import open_run
+    from astuner.runs.inspection.selection import Selection
 
     selection = Selection(step=step, task=task, failed=failed, grep=grep, lowest=lowest, highest=highest)
     problems: list[str] = []
@@ -71,8 +71,8 @@ def episodes(
 
 
 def _print_transcripts(run: Run, index: EpisodeIndex, episodes: Iterator[Episode], *, full: bool) -> int:
-    from astuner.transcript.episode_text import Details, format_transcript
-    from astuner.transcript.terminal_text import Page
+    from astuner.episodes.transcript.episode_text import Details, format_transcript
+    from astuner.episodes.transcript.terminal_text import Page
 
     page = Page.of(sys.stdout, longest=None if full else LONGEST_MESSAGE)
     tokenizer = run.find_tokenizer()
@@ -86,7 +86,7 @@ def _print_transcripts(run: Run, index: EpisodeIndex, episodes: Iterator[Episode
 
 def _print_json(run: Run, index: EpisodeIndex, episodes: Iterator[Episode], problems: list[str]) -> int:
     """Print one document, an episode at a time: a store may be larger than the memory."""
-    from astuner.inspection.episode_document import describe_episode
+    from astuner.runs.inspection.episode_document import describe_episode
 
     head = json.dumps({"run": str(run.path), "file": str(index.path)}, ensure_ascii=False)
     click.echo(f'{head[:-1]}, "episodes": [', nl=False)

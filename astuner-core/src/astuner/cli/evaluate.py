@@ -8,7 +8,7 @@ import click
 
 from astuner.cli.options import add_service_options
 from astuner.cli.own_venv import enter_venv_of
-from astuner.driver.launch import evaluate_run
+from astuner.runs.driver.launch import evaluate_run
 
 EXAMPLE = """\b
 Example:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from astuner.cli.own_venv import enter_venv
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 
 EXAMPLE = """\b
 Examples:
@@ -32,16 +32,16 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     """
     from typing import cast
 
-    from astuner.config.adapters import ADAPTER_FILE
-    from astuner.demonstrations.output_directory import check_free
-    from astuner.inspection.run_search import open_run
-    from astuner.plugins.catalog import Catalog
-    from astuner.plugins.drivers import construct, load
-    from astuner.protocols import Backbone
-    from astuner.runs.atomic import AGAIN, explain_os_errors
-    from astuner.runs.checkpoints import check_intact, find_checkpoint
-    from astuner.runs.directory import RunDirectory
-    from astuner.training.export import export_model
+    from astuner.contract.protocols import Backbone
+    from astuner.runs.inspection.run_search import open_run
+    from astuner.runs.store.atomic import AGAIN, explain_os_errors
+    from astuner.runs.store.checkpoints import check_intact, find_checkpoint
+    from astuner.runs.store.directory import RunDirectory
+    from astuner.runs.training.export import export_model
+    from astuner.settings.config.adapters import ADAPTER_FILE
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.plugins.drivers import construct, load
+    from astuner_tools.demonstrations.output_directory import check_free
 
     check_free(out)
     if (Path(run) / ADAPTER_FILE).is_file():

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from astuner.published import read_published
+from astuner.shared.known_packages import read_published
 
 F = TypeVar("F", bound=Callable[..., Any])
 

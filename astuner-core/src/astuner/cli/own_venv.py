@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from astuner.errors import AstunerError, PluginError
+from astuner.contract.errors import AstunerError, PluginError
 
 
 def enter_venv_of(conf: Path, overrides: Sequence[str], backbone: str | None) -> None:
@@ -15,7 +15,7 @@ def enter_venv_of(conf: Path, overrides: Sequence[str], backbone: str | None) ->
 
     Problems of the configuration are left to the command itself.
     """
-    from astuner.config.loading import load_config
+    from astuner.settings.config.loading import load_config
 
     try:
         loaded = load_config(conf, overrides, backbone)
@@ -26,9 +26,9 @@ def enter_venv_of(conf: Path, overrides: Sequence[str], backbone: str | None) ->
 
 def enter_venv(backbone: str, config_dir: Path, disabled: Sequence[str] = ()) -> None:
     """Raise `EnterVenv` if a backbone has an environment that is ready and is not this one."""
-    from astuner.plugins.catalog import Catalog
-    from astuner.venvs.entry import enter
-    from astuner.venvs.state import find_own_venv
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.venvs.entry import enter
+    from astuner.settings.venvs.state import find_own_venv
 
     catalog = Catalog.discover(disabled, kinds=("backbone",))
     try:

@@ -15,8 +15,8 @@ plugin = LazySubcommands(
     subcommands={
         "list": ("astuner.cli.plugin:list_", "List every installed component, and whether it can be imported."),
         "show": ("astuner.cli.plugin_show:show", "Show one component: origin, needs, options."),
-        "check": ("astuner.testing.check_command:check", "Check an installed distribution against the contracts."),
-        "new": ("astuner.cli.plugin_new:new", "Create a small working package to start a plugin from."),
+        "check": ("astuner_devkit.check_command:check", "Check an installed distribution against the contracts."),
+        "new": ("astuner_devkit.scaffold.command:new", "Create a small working package to start a plugin from."),
     },
 )
 
@@ -31,8 +31,8 @@ Example:
 @as_json
 def list_(kind: str | None, in_json: bool) -> None:
     """List every component that the installed distributions offer, and whether it can be imported, in a process of its own."""
-    from astuner.plugins.catalog import Catalog
-    from astuner.plugins.import_check import find_import_errors
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.plugins.import_check import find_import_errors
 
     catalog = Catalog.discover() if kind is None else Catalog.discover(kinds=(find_kind(kind, "plugin list"),))
     errors = find_import_errors(catalog.all())

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from astuner.config.structure_errors import find_closest
-from astuner.errors import Problem, UsageError
-from astuner.plugins.core_commands import CORE_COMMANDS
+from astuner.contract.errors import Problem, UsageError
+from astuner.settings.config.structure_errors import find_closest
+from astuner.settings.plugins.core_commands import CORE_COMMANDS
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Catalog
-    from astuner.protocols import Candidate
+    from astuner.contract.protocols import Candidate
+    from astuner.settings.plugins.catalog import Catalog
 
 
 def find_kind(text: str, command: str) -> str:
     """Return the kind that a user means, in the singular or the plural; raises `UsageError` naming all kinds."""
-    from astuner.plugins.kinds import KINDS, parse_kind
+    from astuner.settings.plugins.kinds import KINDS, parse_kind
 
     try:
         return parse_kind(text)
@@ -27,7 +27,7 @@ def find_kind(text: str, command: str) -> str:
 
 def describe_component(candidate: Candidate, catalog: Catalog, import_error: str | None = None) -> dict[str, Any]:
     """Return what is known about a component without importing it here; `catalog` holds the others of its kind."""
-    from astuner.plugins.compat import find_incompatibility
+    from astuner.settings.plugins.compat import find_incompatibility
 
     return {
         "kind": candidate.kind,

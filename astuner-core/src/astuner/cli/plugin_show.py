@@ -13,12 +13,12 @@ from attrs import asdict
 from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
 from astuner.cli.plugin_rows import describe_component, describe_status, find_kind
-from astuner.errors import PluginError
-from astuner.protocols.optional import find_options_class
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols.optional import find_options_class
 
 if TYPE_CHECKING:
-    from astuner.plugins.extension import ImplementedHook
-    from astuner.plugins.option_docs import OptionDescription
+    from astuner.settings.plugins.extension import ImplementedHook
+    from astuner.settings.plugins.option_docs import OptionDescription
 
 
 EXAMPLE = """\b
@@ -32,10 +32,10 @@ Example:
 @as_json
 def show(kind: str, name: str, in_json: bool) -> int:
     """Show one component: where it is from, what it needs, its hooks and its options. NAME is anything that a YAML accepts."""
-    from astuner.plugins.catalog import Catalog
-    from astuner.plugins.drivers import load
-    from astuner.plugins.extension import find_implemented_hooks
-    from astuner.plugins.option_docs import describe_options
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.plugins.drivers import load
+    from astuner.settings.plugins.extension import find_implemented_hooks
+    from astuner.settings.plugins.option_docs import describe_options
 
     kind = find_kind(kind, "plugin show")
     catalog = Catalog.discover(kinds=(kind,))

@@ -9,10 +9,10 @@ import click
 
 from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
-from astuner.config.redaction import redact_tree, redact_values
+from astuner.settings.config.redaction import redact_tree, redact_values
 
 if TYPE_CHECKING:
-    from astuner.processes import ProgramRecord
+    from astuner.shared.processes import ProgramRecord
 
 GIB, MIB = 2**30, 2**20
 
@@ -26,7 +26,7 @@ Example:
 @as_json
 def ps(in_json: bool) -> None:
     """List the runs, services and servers that astuner started on this machine and that are still running."""
-    from astuner.processes import list_programs
+    from astuner.shared.processes import list_programs
 
     rows = [_describe_program(record) for record in list_programs()]
     if in_json:
@@ -39,7 +39,7 @@ def ps(in_json: bool) -> None:
 
 
 def _describe_program(record: ProgramRecord) -> dict[str, Any]:
-    from astuner.processes.usage import idle_left_s, memory_bytes
+    from astuner.shared.processes.usage import idle_left_s, memory_bytes
 
     return {
         "id": record.id,

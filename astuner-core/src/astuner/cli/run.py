@@ -8,9 +8,9 @@ import click
 
 from astuner.cli.options import add_service_options
 from astuner.cli.own_venv import enter_venv_of
-from astuner.driver.launch import RunOutcome, start_run
-from astuner.driver.source_changes import KINDS
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
+from astuner.runs.driver.launch import RunOutcome, start_run
+from astuner.runs.driver.source_changes import KINDS
 
 __all__ = ["RunOutcome", "run", "start_run"]
 
@@ -60,7 +60,7 @@ def run(
         raise UsageError("--accept-changes is about resuming a run: add --resume")
     enter_venv_of(conf, overrides, backbone)
     if dry_run:
-        from astuner.planning.cost_estimate import estimate
+        from astuner.settings.planning.cost_estimate import estimate
 
         click.echo(estimate(conf, overrides, backbone, services))
         return

@@ -12,7 +12,7 @@ from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
 
 if TYPE_CHECKING:
-    from astuner.inspection.summary import Summary
+    from astuner.runs.inspection.summary import Summary
 
 EXAMPLE = """\b
 Examples:
@@ -29,9 +29,9 @@ def runs(directory: Path, in_json: bool) -> None:
     Of each: its state, training steps, the reward of the first and the last one, the best validation and its step, the time of
     all training steps, and the tokens sampled in them.
     """
-    from astuner.inspection.run import Run
-    from astuner.inspection.run_search import list_run_paths
-    from astuner.inspection.summary import summarise
+    from astuner.runs.inspection.run import Run
+    from astuner.runs.inspection.run_search import list_run_paths
+    from astuner.runs.inspection.summary import summarise
 
     problems: list[str] = []
     found = [summarise(Run(path, problems.append)) for path in list_run_paths(directory)]

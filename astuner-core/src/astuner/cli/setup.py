@@ -12,10 +12,10 @@ from attrs import asdict
 
 from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner.venvs.request import SetupRequest
+    from astuner.settings.venvs.request import SetupRequest
 
 FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
 
@@ -47,7 +47,7 @@ def setup(
 
     Commands that use the backbone enter it. A second call brings it up to date.
     """
-    from astuner.venvs.request import SetupRequest
+    from astuner.settings.venvs.request import SetupRequest
 
     request = SetupRequest(requirements=requirements, overrides=overrides, without=without)
     if backbone is not None:
@@ -59,10 +59,10 @@ def setup(
 
 
 def _set_up(backbone: str, request: SetupRequest, directory: Path | None, *, dry_run: bool) -> None:
-    from astuner.plugins.catalog import Catalog
-    from astuner.venvs.builder import set_up
-    from astuner.venvs.resolution import resolve_setup
-    from astuner.venvs.state import examine_venv, find_own_venv
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.venvs.builder import set_up
+    from astuner.settings.venvs.resolution import resolve_setup
+    from astuner.settings.venvs.state import examine_venv, find_own_venv
 
     candidate = Catalog.discover(kinds=("backbone",)).find("backbone", backbone, config_dir=Path.cwd(), key="astuner setup")
     own = find_own_venv(candidate)
@@ -82,8 +82,8 @@ def _set_up(backbone: str, request: SetupRequest, directory: Path | None, *, dry
 
 
 def _list(*, in_json: bool) -> None:
-    from astuner.plugins.catalog import Catalog
-    from astuner.venvs.state import list_states
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.venvs.state import list_states
 
     states = list_states(Catalog.discover(kinds=("backbone",)))
     if in_json:

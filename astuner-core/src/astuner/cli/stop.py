@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from astuner.config.structure_errors import find_closest
-from astuner.errors import AstunerError, Problem, UsageError
+from astuner.contract.errors import AstunerError, Problem, UsageError
+from astuner.settings.config.structure_errors import find_closest
 
 if TYPE_CHECKING:
-    from astuner.processes import ProgramRecord
+    from astuner.shared.processes import ProgramRecord
 
 LOOK_S = 0.1
 
@@ -43,7 +43,7 @@ def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
     NAME is a service or a server, RUN an experiment name or a run directory, ID what `astuner ps` shows. A run saves its state
     first, and continues with `astuner run --resume`.
     """
-    from astuner.processes import list_programs
+    from astuner.shared.processes import list_programs
 
     if everything == bool(names):
         raise UsageError("astuner stop: name what to stop, or give --all; `astuner ps` lists what is there")
@@ -87,7 +87,7 @@ def _describe_unknown_name(name: str, there: Sequence[ProgramRecord]) -> str:
 
 
 def _end_program(record: ProgramRecord) -> str:
-    from astuner.processes import attach
+    from astuner.shared.processes import attach
 
     attach(record).end()
     return f"{record.what} (pid {record.program or record.pid}): ended"
@@ -97,8 +97,8 @@ def _end_run(record: ProgramRecord, wait_s: float) -> str:
     """Ask a run to save its state and exit; raises if it has not done so within `wait_s`."""
     import psutil
 
-    from astuner.processes.program_record import RecordFiles
-    from astuner.processes.program_registry import is_alive
+    from astuner.shared.processes.program_record import RecordFiles
+    from astuner.shared.processes.program_registry import is_alive
 
     # A run has no lease; the file goes away with its record.
     asked = RecordFiles.of(record.id).lease
@@ -126,7 +126,7 @@ def _end_run(record: ProgramRecord, wait_s: float) -> str:
 
 
 def _describe_state(record: ProgramRecord) -> str:
-    from astuner.runs.directory import RunDirectory
+    from astuner.runs.store.directory import RunDirectory
 
     if record.directory is None:
         return "state unknown"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, version
 
 from astuner.doctor.rows import Row
-from astuner.plugins.requirements import Installed
+from astuner.settings.plugins.requirements import Installed
 
 AREA = "agents"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner import install_hints
+from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.doctor.rows import Row, Status
-from astuner.errors import AstunerError, ConfigError, Problem
-from astuner.plugins.catalog import Catalog
-from astuner.published import read_published
+from astuner.settings.plugins.catalog import Catalog
+from astuner.shared import install_hints
+from astuner.shared.known_packages import read_published
 
 
 @frozen(kw_only=True)
@@ -63,7 +63,7 @@ def _is_absence(problem: Problem, trial: Trial) -> bool:
 
 
 def _plan_with(conf: Path, backbone: str) -> tuple[Problem, ...]:
-    from astuner.planning.plan import plan_run
+    from astuner.settings.planning.plan import plan_run
 
     try:
         plan_run(conf, backbone=backbone)

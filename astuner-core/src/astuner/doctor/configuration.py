@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from astuner.config.loading import LoadedConfig, examine_config
-from astuner.config.places import sort_problems
+from astuner.contract.errors import ConfigError, Problem
 from astuner.doctor.backbones import backbone_rows, find_common_problems, try_backbones
 from astuner.doctor.model import model_rows
 from astuner.doctor.packages import extension_rows
 from astuner.doctor.ports import port_rows
 from astuner.doctor.rows import Row
 from astuner.doctor.space import space_rows
-from astuner.errors import ConfigError, Problem
-from astuner.plugins.catalog import Catalog
+from astuner.settings.config.loading import LoadedConfig, examine_config
+from astuner.settings.config.places import sort_problems
+from astuner.settings.plugins.catalog import Catalog
 
 
 def configuration_rows(conf: Path) -> Iterator[Row]:

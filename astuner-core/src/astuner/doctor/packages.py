@@ -9,14 +9,14 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from itertools import groupby
 from typing import Any
 
+from astuner.contract.protocols import Candidate
 from astuner.doctor.rows import Row
-from astuner.install_hints import install_command
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.compat import find_incompatibility
-from astuner.plugins.import_check import find_import_errors
-from astuner.plugins.requirements import Installed
-from astuner.protocols import Candidate
-from astuner.published import CORE, read_published
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.compat import find_incompatibility
+from astuner.settings.plugins.import_check import find_import_errors
+from astuner.settings.plugins.requirements import Installed
+from astuner.shared.install_hints import install_command
+from astuner.shared.known_packages import CORE, read_published
 
 
 def python_rows() -> Iterator[Row]:
@@ -123,7 +123,7 @@ def _ambiguous_rows(catalog: Catalog) -> Iterator[Row]:
 
 def extension_rows(catalog: Catalog, options: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
     """Yield whether all extensions load as in a run, or the problem of each that does not."""
-    from astuner.plugins.hooks import Hooks
+    from astuner.settings.plugins.hooks import Hooks
 
     found = catalog.candidates("hook")
     problems = Hooks(catalog, on_listener_error=lambda _: None, options=options).problems

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
-from astuner.config.model import Config
 from astuner.doctor.rows import Row
+from astuner.settings.config.model import Config
 
 
 def port_rows(config: Config) -> Iterator[Row]:

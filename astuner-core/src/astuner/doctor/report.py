@@ -7,7 +7,6 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from astuner.config.redaction import redact_tree
 from astuner.doctor.agentscope import agentscope_rows
 from astuner.doctor.cluster import ray_rows
 from astuner.doctor.configuration import configuration_rows
@@ -17,7 +16,8 @@ from astuner.doctor.rows import Row
 from astuner.doctor.secrets import Variables, key_rows
 from astuner.doctor.space import space_rows
 from astuner.doctor.venvs import venv_rows
-from astuner.plugins.catalog import Catalog
+from astuner.settings.config.redaction import redact_tree
+from astuner.settings.plugins.catalog import Catalog
 
 
 @frozen(kw_only=True)

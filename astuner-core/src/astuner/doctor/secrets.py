@@ -9,10 +9,10 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.config.secret_names import is_secret_variable
-from astuner.config.secrets import Secrets
 from astuner.doctor.rows import Row
-from astuner.published import read_published
+from astuner.settings.config.secret_names import is_secret_variable
+from astuner.settings.config.secrets import Secrets
+from astuner.shared.known_packages import read_published
 
 WELL_KNOWN = (
     "OPENAI_API_KEY",

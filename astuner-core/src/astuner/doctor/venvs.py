@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from astuner.doctor.rows import Row, Status
-from astuner.plugins.catalog import Catalog
-from astuner.venvs.state import list_states
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.venvs.state import list_states
 
 STATUSES: Mapping[str, Status] = {"in place": "ok", "ready": "ok"}
 """Those that can be used; any other is missing, since only one backbone needs it."""

@@ -1,1 +1,1 @@
-"""A run on disk: the directory and its lock, checkpoints, the store of episodes."""
+"""A run: leading it, training, its files, and reading them again."""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from astuner.driver.launch import start_run
-from astuner.errors import Interrupted, RunFailed
-from astuner.testing.project import write_project
-from astuner.testing.run_in_process import PlayedRun, read_run
+from astuner.contract.errors import Interrupted, RunFailed
+from astuner.runs.driver.launch import start_run
+from astuner_devkit.project import write_project
+from astuner_devkit.run_in_process import PlayedRun, read_run
 
 TWO = [{"task_id": "one", "main_query": "1 + 1?", "answer": "2"}, {"task_id": "two", "main_query": "2 + 2?", "answer": "4"}]
 
@@ -101,14 +101,14 @@ class Slow:
 def test_so_does_ctrl_c_while_the_judge_is_asked(run: Run, tmp_path: Path) -> None:
     (tmp_path / "judge.py").write_text(SLOW_JUDGE)
     with pytest.raises(Interrupted):
-        run("./judge.py:Slow", workflow="astuner.testing.workflows:OneTurn")
+        run("./judge.py:Slow", workflow="astuner_devkit.workflows:OneTurn")
     assert shown(read_run(tmp_path / "launcher_record/run1.debug")) == ["episode train/1/sum/0"]
 
 
 def test_a_run_that_loses_its_episodes_shows_them_all_the_same(run: Run, agent: Callable[..., str], tmp_path: Path) -> None:
     settings = {"rollout": {"max_retries": 0, "failure_budget": 0.1}, "debug": {"debug_max_parallel": 1}}
     with pytest.raises(RunFailed, match="1 of 2 episodes"):
-        run("astuner.testing.judges:ExactAnswer", tasks=TWO, workflow=agent("raise KeyError('answer')"), settings=settings)
+        run("astuner_devkit.judges:ExactAnswer", tasks=TWO, workflow=agent("raise KeyError('answer')"), settings=settings)
     played = read_run(tmp_path / "launcher_record/run1.debug")
     assert "= 2  trainable" in played.notices[-1]
     assert "- 2  untrained: failed" in played.notices[-1]
@@ -169,5 +169,5 @@ class Silent(Workflow):
 
 def test_agents_that_never_call_the_model_are_why_there_are_no_samples(run: Run, tmp_path: Path) -> None:
     (tmp_path / "silent.py").write_text(SILENT)
-    played = run("astuner.testing.judges:ExactAnswer", tasks=TWO[1:], workflow="./silent.py:Silent")
+    played = run("astuner_devkit.judges:ExactAnswer", tasks=TWO[1:], workflow="./silent.py:Silent")
     assert played.notices[-1] == "no episode called the model, so there are no samples and nothing could be trained"

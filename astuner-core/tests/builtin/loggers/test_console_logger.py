@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from astuner.builtin.loggers.console_logger import ConsoleLogger
+from astuner.episodes.builtin.loggers.console_logger import ConsoleLogger
 
 STEP = {
     "reward/mean": 0.53125,
@@ -66,7 +66,7 @@ def test_the_default_stream_is_stderr(capsys: pytest.CaptureFixture[str]) -> Non
 
 SESSION = """
 import json, sys
-from astuner.builtin.loggers.console_logger import ConsoleLogger
+from astuner.episodes.builtin.loggers.console_logger import ConsoleLogger
 step = json.loads(sys.argv[1])
 logger = ConsoleLogger("my/run on local")
 logger.link_steps("http://127.0.0.1:8000/#/r/my run/s/{step}/worst")
@@ -114,8 +114,6 @@ def read_all(master: int, received: list[bytes]) -> None:
 
 
 def test_rich_is_not_imported_until_there_is_a_terminal() -> None:
-    code = (
-        "import sys, astuner.builtin.loggers.console_logger, astuner.builtin.loggers.jsonl_logger; print('rich' in sys.modules)"
-    )
+    code = "import sys, astuner.episodes.builtin.loggers.console_logger, astuner.episodes.builtin.loggers.jsonl_logger; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

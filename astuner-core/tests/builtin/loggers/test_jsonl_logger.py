@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astuner.builtin.loggers.jsonl_logger import JsonlLogger
-from astuner.errors import RunFailed
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import RunFailed
+from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
+from astuner_devkit.run_infos import run_info
 
 TRAIN = {"reward/mean": 0.5, "signal/calls": 8, "loss/policy": -0.25}
 VALIDATION = {"val/reward/mean": 0.75, "val/pass@4": 1.0}

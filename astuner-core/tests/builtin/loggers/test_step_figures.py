@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.builtin.loggers.step_figures import order_columns, thin_rows
+from astuner.episodes.builtin.loggers.step_figures import order_columns, thin_rows
 
 VALIDATION = {"val/reward/mean": 0.5}
 

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astuner.builtin.readers.dataset_file import DatasetFileReader
-from astuner.config.sections import DatasetFileSection, FileSplit
-from astuner.errors import DataError
-from astuner.install_hints import install_command
-from astuner.schema import Task
-from astuner.testing.contracts import ReaderContract
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Task
+from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+from astuner.settings.config.sections import DatasetFileSection, FileSplit
+from astuner.shared.install_hints import install_command
+from astuner_devkit.contracts import ReaderContract
 
 ROWS = [
     {"question": "How much is 2, plus 3?", "answer": "5"},
@@ -166,7 +166,7 @@ def test_a_cell_may_be_a_whole_document(tmp_path: Path) -> None:
 
 
 class TestCsv(ReaderContract):
-    component = "astuner.builtin.readers.dataset_file:DatasetFileReader"
+    component = "astuner.episodes.builtin.readers.dataset_file:DatasetFileReader"
     options: ClassVar[Mapping[str, Any]] = {"training": {"file_path": "rows.csv", "json_columns": ["answer"]}}
 
     def prepare(self, directory: Path) -> None:
@@ -174,7 +174,7 @@ class TestCsv(ReaderContract):
 
 
 class TestJsonLines(ReaderContract):
-    component = "astuner.builtin.readers.dataset_file:DatasetFileReader"
+    component = "astuner.episodes.builtin.readers.dataset_file:DatasetFileReader"
     options: ClassVar[Mapping[str, Any]] = {"training": {"file_path": "rows.jsonl"}, "validation": {"file_path": "rows.jsonl"}}
     splits = ("train", "validation")
 
@@ -183,7 +183,7 @@ class TestJsonLines(ReaderContract):
 
 
 class TestParquet(ReaderContract):
-    component = "astuner.builtin.readers.dataset_file:DatasetFileReader"
+    component = "astuner.episodes.builtin.readers.dataset_file:DatasetFileReader"
     options: ClassVar[Mapping[str, Any]] = {"validation": {"file_path": "rows.parquet"}}
     splits = ("validation",)
 
@@ -245,9 +245,9 @@ def test_parquet_without_pyarrow_is_answered_with_the_command_that_brings_it(tmp
 import sys
 sys.modules["pyarrow"] = None  # what an import finds where the package is not installed
 from pathlib import Path
-from astuner.builtin.readers.dataset_file import DatasetFileReader
-from astuner.config.sections import DatasetFileSection, FileSplit
-from astuner.errors import PluginError
+from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+from astuner.settings.config.sections import DatasetFileSection, FileSplit
+from astuner.contract.errors import PluginError
 try:
     DatasetFileReader(DatasetFileSection(training=FileSplit(file_path="a.parquet")), Path({str(tmp_path)!r})).read("train")
 except PluginError as error:
@@ -262,8 +262,8 @@ def test_the_reader_imports_pyarrow_for_nothing_but_parquet(tmp_path: Path) -> N
     code = f"""
 import sys
 from pathlib import Path
-from astuner.builtin.readers.dataset_file import DatasetFileReader
-from astuner.config.sections import DatasetFileSection, FileSplit
+from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+from astuner.settings.config.sections import DatasetFileSection, FileSplit
 list(DatasetFileReader(DatasetFileSection(training=FileSplit(file_path="rows.csv")), Path({str(tmp_path)!r})).read("train"))
 print("pyarrow" in sys.modules)
 """

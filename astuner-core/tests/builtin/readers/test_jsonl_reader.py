@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from astuner.builtin.readers.dataset_file import DatasetFileReader
-from astuner.config.sections import DatasetFileSection, FileSplit
-from astuner.errors import DataError
-from astuner.schema import Task
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Task
+from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+from astuner.settings.config.sections import DatasetFileSection, FileSplit
+from astuner_devkit.run_infos import run_info
 
 
 def write(folder: Path, *lines: str, name: str = "train.jsonl") -> Path:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.builtin.trackers.linear_think import LinearThinkTracker
-from astuner.builtin.trackers.thinking import find_last_boxed, strip_thinking
-from astuner.protocols import ContextRoom, EpisodeIdentity
-from astuner.schema import Call
+from astuner.contract.protocols import ContextRoom, EpisodeIdentity
+from astuner.contract.schema import Call
+from astuner.episodes.builtin.trackers.linear_think import LinearThinkTracker
+from astuner.episodes.builtin.trackers.thinking import find_last_boxed, strip_thinking
 
 REPLY = {"role": "assistant", "content": r"<think>try \boxed{1}</think>so \boxed{2}", "reasoning_content": "hm"}
 

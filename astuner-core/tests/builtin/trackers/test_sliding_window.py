@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.builtin.trackers.auto_context import AutoContextTracker
-from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
-from astuner.builtin.trackers.summaries import make_model_summariser, read_summary_prompt
-from astuner.clients.llm_endpoint import NoEndpoint
-from astuner.config.model import Config
-from astuner.config.rollout import Rollout
-from astuner.config.structuring import structure_options
-from astuner.errors import ConfigError
-from astuner.protocols import ContextRoom, EpisodeIdentity
-from astuner.schema import Message
-from astuner.testing.run_infos import run_info
+from astuner.contract.errors import ConfigError
+from astuner.contract.protocols import ContextRoom, EpisodeIdentity
+from astuner.contract.schema import Message
+from astuner.episodes.builtin.trackers.auto_context import AutoContextTracker
+from astuner.episodes.builtin.trackers.sliding_window import SlidingWindowTracker
+from astuner.episodes.builtin.trackers.summaries import make_model_summariser, read_summary_prompt
+from astuner.settings.config.model import Config
+from astuner.settings.config.rollout import Rollout
+from astuner.settings.config.structuring import structure_options
+from astuner.shared.clients.llm_endpoint import NoEndpoint
+from astuner_devkit.run_infos import run_info
 
 IDENTITY = EpisodeIdentity(episode_id="e", task_id="t", repeat=0)
 SYSTEM = {"role": "system", "content": "be brief"}

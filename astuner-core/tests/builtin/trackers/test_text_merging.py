@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.protocols import EpisodeIdentity
-from astuner.schema import Call
+from astuner.contract.protocols import EpisodeIdentity
+from astuner.contract.schema import Call
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
 
 IDENTITY = EpisodeIdentity(episode_id="e", task_id="t", repeat=0)
 

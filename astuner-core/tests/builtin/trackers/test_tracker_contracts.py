@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from astuner.builtin.trackers.auto_context import AutoContextTracker
-from astuner.builtin.trackers.linear import LinearTracker
-from astuner.builtin.trackers.linear_think import LinearThinkTracker
-from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.testing.contracts.tracker import TrackerContract
+from astuner.episodes.builtin.trackers.auto_context import AutoContextTracker
+from astuner.episodes.builtin.trackers.linear import LinearTracker
+from astuner.episodes.builtin.trackers.linear_think import LinearThinkTracker
+from astuner.episodes.builtin.trackers.sliding_window import SlidingWindowTracker
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner_devkit.contracts.tracker import TrackerContract
 
 
 class TestTimeline(TrackerContract):

@@ -13,15 +13,15 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astuner.builtin.trackers.auto_context import AutoContextTracker
-from astuner.builtin.trackers.linear import LinearTracker
-from astuner.builtin.trackers.linear_think import LinearThinkTracker
-from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.protocols import EpisodeIdentity, Tracked
-from astuner.schema import Call
-from astuner.testing.calls import FIRST_SAMPLED, find_origins, make_up_calls
-from astuner.token_streams import stream_ids
+from astuner.contract.protocols import EpisodeIdentity, Tracked
+from astuner.contract.schema import Call
+from astuner.contract.token_streams import stream_ids
+from astuner.episodes.builtin.trackers.auto_context import AutoContextTracker
+from astuner.episodes.builtin.trackers.linear import LinearTracker
+from astuner.episodes.builtin.trackers.linear_think import LinearThinkTracker
+from astuner.episodes.builtin.trackers.sliding_window import SlidingWindowTracker
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner_devkit.calls import FIRST_SAMPLED, find_origins, make_up_calls
 
 IDENTITY = EpisodeIdentity(episode_id="e", task_id="t", repeat=0)
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astuner.builtin.trackers.linear import LinearTracker
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.protocols import EpisodeIdentity
-from astuner.schema import Call
-from astuner.token_streams import conversation, stream_ids
+from astuner.contract.protocols import EpisodeIdentity
+from astuner.contract.schema import Call
+from astuner.contract.token_streams import conversation, stream_ids
+from astuner.episodes.builtin.trackers.linear import LinearTracker
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
 
 IDENTITY = EpisodeIdentity(episode_id="e", task_id="t", repeat=2)
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astuner.builtin.trackers.auto_context import AutoContextTracker
-from astuner.builtin.trackers.linear import LinearTracker
-from astuner.builtin.trackers.linear_think import LinearThinkTracker
-from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.protocols import ContextPolicy, ContextRoom
-from astuner.schema import Message
+from astuner.contract.protocols import ContextPolicy, ContextRoom
+from astuner.contract.schema import Message
+from astuner.episodes.builtin.trackers.auto_context import AutoContextTracker
+from astuner.episodes.builtin.trackers.linear import LinearTracker
+from astuner.episodes.builtin.trackers.linear_think import LinearThinkTracker
+from astuner.episodes.builtin.trackers.sliding_window import SlidingWindowTracker
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
 
 ROOM = 60
 

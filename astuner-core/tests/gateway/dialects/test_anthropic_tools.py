@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.gateway.dialects.anthropic_request import messages_request
-from astuner.gateway.dialects.anthropic_tools import DESCRIBED, HOSTED
+from astuner.model.gateway.dialects.anthropic_request import messages_request
+from astuner.model.gateway.dialects.anthropic_tools import DESCRIBED, HOSTED
 
 ASK: dict[str, Any] = {"max_tokens": 100, "messages": [{"role": "user", "content": "hello"}]}
 ADD = {"name": "add", "input_schema": {"type": "object", "properties": {}}}

@@ -11,11 +11,11 @@ import openai
 import pytest
 from tokenizers.normalizers import NFC
 
-from astuner.gateway import Gateway
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Capabilities, Chunk, Request
-from astuner.testing.tokenizer import tiny_tokenizer
-from astuner.token_streams import conversation, stream_ids
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.contract.token_streams import conversation, stream_ids
+from astuner.model.gateway import Gateway
+from astuner.model.rendering import TemplateRenderer
+from astuner_devkit.tokenizer import tiny_tokenizer
 
 PROMPT = "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
 

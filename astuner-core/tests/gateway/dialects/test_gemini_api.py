@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openapi_document import document
 
-from astuner.gateway.dialects.gemini_request import gemini_request
-from astuner.gateway.dialects.gemini_tools import to_json_schema
-from astuner.rendering.errors import ApiError
-from astuner.schema import Capabilities, Chunk, Request
-from astuner.token_streams import stream_ids
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.contract.token_streams import stream_ids
+from astuner.model.gateway.dialects.gemini_request import gemini_request
+from astuner.model.gateway.dialects.gemini_tools import to_json_schema
+from astuner.model.rendering.errors import ApiError
 
 USER: dict[str, Any] = {"role": "user", "parts": [{"text": "hello"}]}
 ADD = {"name": "add", "description": "Add.", "parametersJsonSchema": {"type": "object", "properties": {"a": {"type": "integer"}}}}

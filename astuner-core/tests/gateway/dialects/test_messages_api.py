@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from astuner.gateway.dialects.anthropic_request import messages_request
-from astuner.rendering.errors import ApiError
-from astuner.schema import Capabilities, Chunk, Request
-from astuner.token_streams import stream_ids
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.contract.token_streams import stream_ids
+from astuner.model.gateway.dialects.anthropic_request import messages_request
+from astuner.model.rendering.errors import ApiError
 
 USER = [{"role": "user", "content": "what is 1 and 2?"}]
 ADD = {"name": "add", "description": "Add.", "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}

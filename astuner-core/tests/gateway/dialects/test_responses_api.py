@@ -14,8 +14,8 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from astuner.schema import Capabilities, Chunk, Request
-from astuner.token_streams import conversation, stream_ids
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.contract.token_streams import conversation, stream_ids
 
 ADD: dict[str, Any] = {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {}}}
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a":1,  "b": 2}}\n</tool_call>'

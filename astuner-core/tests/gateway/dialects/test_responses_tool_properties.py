@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.gateway.dialects.responses_calls import read_call, write_call
-from astuner.gateway.dialects.responses_items import READERS
-from astuner.gateway.dialects.responses_request import responses_request
-from astuner.gateway.dialects.responses_tools import NAMELESS, Toolbox
-from astuner.gateway.recording.messages import encode_meaning
-from astuner.rendering.errors import ApiError
+from astuner.model.gateway.dialects.responses_calls import read_call, write_call
+from astuner.model.gateway.dialects.responses_items import READERS
+from astuner.model.gateway.dialects.responses_request import responses_request
+from astuner.model.gateway.dialects.responses_tools import NAMELESS, Toolbox
+from astuner.model.gateway.recording.messages import encode_meaning
+from astuner.model.rendering.errors import ApiError
 
 SEARCH = {"type": "tool_search", "execution": "client"}
 

@@ -12,13 +12,13 @@ import pytest
 from openapi_document import document
 from pydantic import TypeAdapter
 
-from astuner.gateway.dialects.responses_calls import read_call, write_call
-from astuner.gateway.dialects.responses_items import read_items
-from astuner.gateway.dialects.responses_request import responses_request
-from astuner.gateway.dialects.responses_tools import HOSTED, Toolbox
-from astuner.rendering.errors import ApiError
-from astuner.schema import Capabilities
-from astuner.token_streams import stream_ids
+from astuner.contract.schema import Capabilities
+from astuner.contract.token_streams import stream_ids
+from astuner.model.gateway.dialects.responses_calls import read_call, write_call
+from astuner.model.gateway.dialects.responses_items import read_items
+from astuner.model.gateway.dialects.responses_request import responses_request
+from astuner.model.gateway.dialects.responses_tools import HOSTED, Toolbox
+from astuner.model.rendering.errors import ApiError
 
 OBJECT = {"type": "object", "properties": {}}
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.gateway.recording.call_failures import CallFailures
-from astuner.rendering.errors import ApiError, context_full
+from astuner.model.gateway.recording.call_failures import CallFailures
+from astuner.model.rendering.errors import ApiError, context_full
 
 
 @pytest.fixture

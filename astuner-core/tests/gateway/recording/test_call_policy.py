@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from astuner.gateway.recording.call_policy import CallPolicy
-from astuner.gateway.recording.episode_spec import EpisodeSpec
-from astuner.gateway.recording.request import ChatRequest
-from astuner.schema import Capabilities, Sampling
+from astuner.contract.schema import Capabilities, Sampling
+from astuner.model.gateway.recording.call_policy import CallPolicy
+from astuner.model.gateway.recording.episode_spec import EpisodeSpec
+from astuner.model.gateway.recording.request import ChatRequest
 
 JSON = {"type": "json_object"}
 TOOL: dict[str, Any] = {"type": "tool_call", "tools": ()}

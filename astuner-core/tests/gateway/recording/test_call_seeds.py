@@ -10,8 +10,8 @@ import openai
 import pytest
 from attrs import define, field
 
-from astuner.rendering import TemplateRenderer
-from astuner.schema import Capabilities, Chunk, Request
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.model.rendering import TemplateRenderer
 
 pytestmark = pytest.mark.asyncio
 USER = [{"role": "user", "content": "hi"}]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.gateway.recording.messages import KEPT_CONVERSATIONS, MessageReader, normalise
-from astuner.rendering.errors import ApiError
+from astuner.model.gateway.recording.messages import KEPT_CONVERSATIONS, MessageReader, normalise
+from astuner.model.rendering.errors import ApiError
 
 ARGUMENTS = st.sampled_from([{"a": 1}, {"a": True}, {"a": 1.0}, '{"a": 1}', '{"a": true}', None])
 IDS = st.sampled_from(["x", 1, True, None])

@@ -24,19 +24,19 @@ from attrs import define, evolve, field, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astuner.builtin.trackers.linear import LinearTracker
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.gateway import EpisodeRecorder, EpisodeSpec
-from astuner.gateway.api_keys import Caller
-from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.recording.choice_events import Answer, Done
-from astuner.gateway.recording.messages import encode_meaning
-from astuner.gateway.recording.request import ChatRequest
-from astuner.protocols import EpisodeIdentity, Tracked
-from astuner.rendering import TemplateRenderer
-from astuner.rendering.errors import ApiError
-from astuner.schema import Call, Capabilities, Chunk, Request, Sampling
-from astuner.token_streams import conversation, prompt_length, stream_ids
+from astuner.contract.protocols import EpisodeIdentity, Tracked
+from astuner.contract.schema import Call, Capabilities, Chunk, Request, Sampling
+from astuner.contract.token_streams import conversation, prompt_length, stream_ids
+from astuner.episodes.builtin.trackers.linear import LinearTracker
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner.model.gateway import EpisodeRecorder, EpisodeSpec
+from astuner.model.gateway.api_keys import Caller
+from astuner.model.gateway.dialects.chat_completions import chat_request
+from astuner.model.gateway.recording.choice_events import Answer, Done
+from astuner.model.gateway.recording.messages import encode_meaning
+from astuner.model.gateway.recording.request import ChatRequest
+from astuner.model.rendering import TemplateRenderer
+from astuner.model.rendering.errors import ApiError
 
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("add", "look")]
 IDENTITY = EpisodeIdentity(episode_id="e", task_id="t", repeat=0)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from astuner.gateway.recording.sampled_answer import find_leaky_tokens
+from astuner.model.gateway.recording.sampled_answer import find_leaky_tokens
 
 QWEN = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|fim_prefix|>", "<tool_call>", "</tool_call>", "<think>", "</think>"]
 LLAMA = ["<|begin_of_text|>", "<|start_header_id|>", "<|eot_id|>", "<|python_tag|>"]

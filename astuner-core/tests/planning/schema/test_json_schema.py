@@ -10,17 +10,17 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from astuner.config.config_file import read_config_file
-from astuner.config.loading import load_config
-from astuner.config.model import Config
-from astuner.config.schema_keys import walk_schema
-from astuner.config.structure_errors import FaultsError
-from astuner.config.structuring import make_converter
-from astuner.config.yaml_lines import read_yaml
-from astuner.errors import ConfigError
-from astuner.planning.schema.json_schema import build_schema
-from astuner.plugins.catalog import Catalog
-from astuner.testing.distribution import write_distribution
+from astuner.contract.errors import ConfigError
+from astuner.settings.config.config_file import read_config_file
+from astuner.settings.config.loading import load_config
+from astuner.settings.config.model import Config
+from astuner.settings.config.schema_keys import walk_schema
+from astuner.settings.config.structure_errors import FaultsError
+from astuner.settings.config.structuring import make_converter
+from astuner.settings.config.yaml_lines import read_yaml
+from astuner.settings.planning.schema.json_schema import build_schema
+from astuner.settings.plugins.catalog import Catalog
+from astuner_devkit.distribution import write_distribution
 
 REPOSITORY = Path(__file__).parents[4]
 EXAMPLES = [

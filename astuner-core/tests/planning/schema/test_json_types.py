@@ -12,9 +12,9 @@ from attrs import Factory, field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, in_, instance_of, le, lt, matches_re, max_len, min_len, optional
 from jsonschema import Draft7Validator
 
-from astuner.config.structure_errors import FaultsError
-from astuner.config.structuring import make_converter
-from astuner.planning.schema.json_types import build_class_schema
+from astuner.settings.config.structure_errors import FaultsError
+from astuner.settings.config.structuring import make_converter
+from astuner.settings.planning.schema.json_types import build_class_schema
 
 
 class Colour(Enum):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.rollout.environments.actions import extract_action
+from astuner.episodes.rollout.environments.actions import extract_action
 
 
 def content(preference: str, text: str) -> tuple[str, bool]:

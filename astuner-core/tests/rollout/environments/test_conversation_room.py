@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from astuner.rendering import TemplateRenderer
-from astuner.rendering.template_renderer import LONGEST_CACHED
-from astuner.rollout.environments.conversation_room import TokenCounter
+from astuner.episodes.rollout.environments.conversation_room import TokenCounter
+from astuner.model.rendering import TemplateRenderer
+from astuner.model.rendering.template_renderer import LONGEST_CACHED
 
 LONG = "word " * LONGEST_CACHED
 """Too long for the event loop."""

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from astuner.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.builtin.trackers.auto_context import AutoContextTracker
-from astuner.builtin.trackers.linear import LinearTracker
-from astuner.builtin.trackers.linear_think import LinearThinkTracker
-from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.config.components import ContextTracker
-from astuner.config.env_variables import Environment
-from astuner.errors import ConfigError
-from astuner.protocols import Judge, Workflow
-from astuner.rendering.template_renderer import TemplateRenderer
-from astuner.schema import Capabilities, Verdict, WorkflowOutput
+from astuner.contract.errors import ConfigError
+from astuner.contract.protocols import Judge, Workflow
+from astuner.contract.schema import Capabilities, Verdict, WorkflowOutput
+from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.episodes.builtin.trackers.auto_context import AutoContextTracker
+from astuner.episodes.builtin.trackers.linear import LinearTracker
+from astuner.episodes.builtin.trackers.linear_think import LinearThinkTracker
+from astuner.episodes.builtin.trackers.sliding_window import SlidingWindowTracker
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner.model.rendering.template_renderer import TemplateRenderer
+from astuner.settings.config.components import ContextTracker
+from astuner.settings.config.env_variables import Environment
 
 TRACKERS = [TimelineTracker, LinearTracker, SlidingWindowTracker, AutoContextTracker, LinearThinkTracker]
 
@@ -383,14 +383,14 @@ def test_whatever_a_tracker_raises_fails_its_episode_which_is_left_out(games: An
 
 @pytest.mark.parametrize("isolation", ["async", "thread"])
 def test_what_takes_too_long_to_close_is_told(games: Any, monkeypatch: pytest.MonkeyPatch, isolation: str):
-    monkeypatch.setattr("astuner.rollout.environments.lifetime.CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("astuner.episodes.rollout.environments.lifetime.CLOSE_TIMEOUT_S", 0.1)
     games.options = {"isolation": isolation}
     assert games.play("HangsInClose", "7").reward == 1.0
     assert [text.partition(" could not be closed: ")[2] for text in games.told] == ["not within 0.1 s"]
 
 
 def test_what_blocks_its_thread_past_the_time_limit_is_closed_in_the_end(games: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("astuner.rollout.environments.lifetime.CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("astuner.episodes.rollout.environments.lifetime.CLOSE_TIMEOUT_S", 0.1)
     games.options = {"isolation": "thread", "episode_timeout_s": 0.5}
     assert games.play("BlocksForLong", "7").failures[-1].reason == "timeout"
     for thread in threading.enumerate():

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from astuner.protocols import Judge
-from astuner.rollout.environments.scored_once import ScoredOnce
-from astuner.schema import Verdict
+from astuner.contract.protocols import Judge
+from astuner.contract.schema import Verdict
+from astuner.episodes.rollout.environments.scored_once import ScoredOnce
 
 
 class Counts:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import AstunerError, ConfigError, DataError
-from astuner.planning.plan import plan_run
-from astuner.plugins.catalog import Catalog
-from astuner.testing import write_project
+from astuner.contract.errors import AstunerError, ConfigError, DataError
+from astuner.settings.planning.plan import plan_run
+from astuner.settings.plugins.catalog import Catalog
+from astuner_devkit import write_project
 
 GAMES = (Path(__file__).parents[1] / "environment_games.py").read_text()
 LEADS = {"user_workflow": None, "use_agentscope_protocol": False}

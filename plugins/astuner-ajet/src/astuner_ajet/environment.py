@@ -7,8 +7,8 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from astuner.protocols import Environment
-from astuner.schema import Message
+from astuner.contract.protocols import Environment
+from astuner.contract.schema import Message
 
 T = TypeVar("T")
 

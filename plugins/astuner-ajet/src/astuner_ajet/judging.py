@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from astuner.judging.simple_judges import EpisodeJudge
-from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
+from astuner.contract.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
+from astuner.episodes.judging.simple_judges import EpisodeJudge
 from astuner_ajet.tasks import to_ajet_output, to_ajet_task
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from astuner_ajet.tasks import to_ajet_task, to_astuner_output
 from astuner_ajet.tokenizer import LazyTokenizer
 
 if TYPE_CHECKING:
-    from astuner.protocols import RunInfo
+    from astuner.contract.protocols import RunInfo
 
 
 class Player(astuner.Workflow):

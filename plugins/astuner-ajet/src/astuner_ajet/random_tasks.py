@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from attrs import field, frozen
 from attrs.validators import ge
 
-from astuner.schema import Split, Task
+from astuner.contract.schema import Split, Task
 
 SEED = 42
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from astuner.protocols import RunInfo
+    from astuner.contract.protocols import RunInfo
 
 ROOTS = ("ajet", "astuner", "astune")
 """The names under which the configuration itself is found."""
@@ -63,9 +63,9 @@ def read_settings(run_info: RunInfo | None) -> Settings:
 
     The workflow's sections are those of `astuner.workflow`, as roots: `config.frozen_lake`.
     """
-    from astuner.config.aliases import KEY_ALIASES
-    from astuner.config.model import Config
-    from astuner.config.structuring import make_converter
+    from astuner.settings.config.aliases import KEY_ALIASES
+    from astuner.settings.config.model import Config
+    from astuner.settings.config.structuring import make_converter
 
     tree: dict[str, Any] = make_converter().unstructure(Config() if run_info is None else run_info.config)
     for old, new in KEY_ALIASES.items():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
     from astuner_envs.server.settings import ServedWorld
@@ -124,7 +124,7 @@ def list_(in_json: bool) -> None:
     """List the installed environments, to play in process or to serve."""
     from astuner.cli.output import align_columns
     from astuner.cli.plugin_rows import describe_component, describe_status
-    from astuner.plugins.catalog import Catalog
+    from astuner.settings.plugins.catalog import Catalog
 
     catalog = Catalog.discover(kinds=("environment",))
     rows = [describe_component(candidate, catalog) for candidate in catalog.candidates("environment")]
@@ -142,7 +142,7 @@ def parse_served(names: Sequence[str], values: Sequence[str], files: Sequence[st
     """Return what to serve; raises `UsageError` for a name given twice, or an option that fits none of them."""
     from attrs import evolve
 
-    from astuner.config.yaml_lines import read_yaml
+    from astuner.settings.config.yaml_lines import read_yaml
     from astuner_envs.server.settings import ServedWorld
 
     served = [ServedWorld(name=name, component=component) for name, component in map(_split_name, names)]

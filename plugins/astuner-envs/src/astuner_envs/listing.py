@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from attrs import field, frozen
 from attrs.validators import ge
 
-from astuner.errors import DataError
-from astuner.schema import Split, Task
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Split, Task
 
 T = TypeVar("T")
 

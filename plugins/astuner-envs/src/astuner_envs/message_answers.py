@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from astuner.rollout.environments.actions import find_last_box
-from astuner.schema import Message
-from astuner.thoughts import split_thought
+from astuner.contract.schema import Message
+from astuner.episodes.rollout.environments.actions import find_last_box
+from astuner.model.reasoning import split_thought
 
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 

@@ -8,12 +8,12 @@ from typing import Any
 from attrs import field, frozen
 from attrs.validators import ge, min_len, optional
 
-from astuner.errors import DataError
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.drivers import load
-from astuner.plugins.options import build_options
-from astuner.protocols import RunInfo
-from astuner.schema import Split, Task
+from astuner.contract.errors import DataError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Split, Task
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.drivers import load
+from astuner.settings.plugins.options import build_options
 from astuner_envs.listing import ListsTasks
 
 

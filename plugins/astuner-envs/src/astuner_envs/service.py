@@ -9,12 +9,12 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from astuner.clients.env_service.token import TOKEN
-from astuner.errors import UsageError
-from astuner.services import Definition, Ready, Service
+from astuner.contract.errors import UsageError
+from astuner.shared.services import Definition, Ready, Service
+from astuner_env_service.client.token import TOKEN
 
 if TYPE_CHECKING:
-    from astuner.protocols import RunInfo
+    from astuner.contract.protocols import RunInfo
 
 READER = "env_service"
 START_S = 180.0

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from astuner.testing import write_project
-from astuner.testing.run_in_process import PlayedRun, add_recorder, play
+from astuner_devkit import write_project
+from astuner_devkit.run_in_process import PlayedRun, add_recorder, play
 
 WORLDS = Path(__file__).with_name("worlds")
 LOCAL = {"runtime": {"type": "subprocess"}}

@@ -7,9 +7,9 @@ from statistics import mean
 
 import pytest
 
-from astuner.protocols import TinyModelJob
-from astuner.testing import write_project
-from astuner.testing.run_in_process import add_recorder, play
+from astuner.contract.protocols import TinyModelJob
+from astuner_devkit import write_project
+from astuner_devkit.run_in_process import add_recorder, play
 
 pytest.importorskip("verifiers.v1", reason="comes with the extra verifiers")
 pytest.importorskip("astuner_local", reason="comes with astuner-local")

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from astuner.testing import write_project
-from astuner.testing.run_in_process import add_recorder, play
+from astuner_devkit import write_project
+from astuner_devkit.run_in_process import add_recorder, play
 
 pytest.importorskip("verifiers.v1", reason="comes with the extra verifiers")
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.errors import DataError, PluginError
-from astuner.plugins.options import build_options
-from astuner.schema import Split, Task
-from astuner.testing.contracts import ReaderContract
+from astuner.contract.errors import DataError, PluginError
+from astuner.contract.schema import Split, Task
+from astuner.settings.plugins.options import build_options
+from astuner_devkit.contracts import ReaderContract
 from astuner_envs.verifiers import loading
 from astuner_envs.verifiers.reader import VerifiersReader
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from astuner.demonstrations.request import WarmStartRequest
-from astuner.demonstrations.warm_start import warm_start
-from astuner.schema import Episode, Message, Task
-from astuner.testing import write_project
-from astuner.testing.run_in_process import PlayedRun, add_recorder, play
+from astuner.contract.schema import Episode, Message, Task
+from astuner_devkit import write_project
+from astuner_devkit.run_in_process import PlayedRun, add_recorder, play
+from astuner_tools.demonstrations.request import WarmStartRequest
+from astuner_tools.demonstrations.warm_start import warm_start
 
 pytestmark = pytest.mark.skipif(shutil.which("uv") is None, reason="verifiers prepares its own programs with uv")
 pytest.importorskip("verifiers.v1", reason="comes with the extra verifiers")
@@ -53,7 +53,7 @@ def _word_list(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a tiny model that answers as the demonstrations do: mostly wrong."""
-    from astuner.plugins.options import build_options
+    from astuner.settings.plugins.options import build_options
     from astuner_envs.verifiers.reader import VerifiersReader
 
     home = tmp_path_factory.mktemp("model")

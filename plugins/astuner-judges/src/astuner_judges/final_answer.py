@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from attrs import frozen
 
-from astuner.thoughts import split_thought
+from astuner.model.reasoning import split_thought
 from astuner_judges.chinese_numerals import find_stated_numeral
 from astuner_judges.notation import find_last_boxed, to_ascii, to_plain
 from astuner_judges.number_words import find_number_words

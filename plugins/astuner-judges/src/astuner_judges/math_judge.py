@@ -12,9 +12,9 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import gt
 
-from astuner.errors import AstunerError, DataError, PluginError
-from astuner.install_hints import install_command
-from astuner.schema import WorkflowOutput, WorkflowTask
+from astuner.contract.errors import AstunerError, DataError, PluginError
+from astuner.contract.schema import WorkflowOutput, WorkflowTask
+from astuner.shared.install_hints import install_command
 from astuner_judges.answer_texts import are_same_text, find_stated_texts, is_choice, is_point, is_prose, is_sentence, split_items
 from astuner_judges.final_answer import Answer, find_final_answer, is_list_of_numbers, parse_expression, parse_gold_answer
 from astuner_judges.quantities import are_equal

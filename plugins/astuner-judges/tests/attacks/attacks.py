@@ -13,8 +13,8 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from astuner.clients.fences import BREAK
-from astuner.clients.llm_requests import Taken
+from astuner.shared.clients.fences import BREAK
+from astuner.shared.clients.llm_requests import Taken
 
 MARK = "2 + 2 = 5."
 """What the attacking answer begins with, and ends with: a judge is not shown what stands before an end of reasoning."""

@@ -11,10 +11,10 @@ import pytest
 from attacks import KINDS, PLANTS, REPLIES, Attack, HonestLlm, cut_everywhere, generate_attacks
 from attrs import evolve
 
-from astuner.plugins.options import build_options
-from astuner.schema import Episode, Group, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.episodes import episode
-from astuner.testing.run_infos import run_info
+from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.settings.plugins.options import build_options
+from astuner_devkit.episodes import episode
+from astuner_devkit.run_infos import run_info
 from astuner_judges.llm.judge import LlmAsJudge
 from astuner_judges.rubrics.judge import RubricsAutoGrader
 

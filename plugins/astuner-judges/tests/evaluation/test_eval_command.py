@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from astuner.testing.command_line import CommandResult, run_command
-from astuner.testing.contracts import CommandContract
-from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
+from astuner_devkit.command_line import CommandResult, run_command
+from astuner_devkit.contracts import CommandContract
+from astuner_devkit.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
 LONG_FIRST = """
 from astuner import Judge, Verdict

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import DataError
-from astuner.schema import Task
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Task
 from astuner_judges.evaluation.joining import join
 from astuner_judges.evaluation.labelled import Fields, LabelledExample, digest, read_examples
 

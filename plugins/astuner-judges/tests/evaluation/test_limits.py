@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from astuner.schema import Task, Unjudged, Verdict
+from astuner.contract.schema import Task, Unjudged, Verdict
 from astuner_judges.evaluation.judging import JudgedExample, Judgement
 from astuner_judges.evaluation.labelled import LabelledAnswer, LabelledExample
 from astuner_judges.evaluation.limits import find_limits

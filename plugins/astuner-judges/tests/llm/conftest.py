@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve, field, frozen
 
-from astuner.plugins.options import build_options
-from astuner.schema import Episode, Group, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.episodes import episode
-from astuner.testing.run_infos import run_info
-from astuner.testing.scripted_api import Reply, ScriptedApi, scripted_api
+from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.settings.plugins.options import build_options
+from astuner_devkit.episodes import episode
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.scripted_api import Reply, ScriptedApi, scripted_api
 from astuner_judges.llm.judge import LlmAsJudge
 
 Judgement = Verdict | Unjudged

@@ -8,8 +8,8 @@ from importlib.resources import files
 
 import pytest
 
-from astuner.clients.llm import ContentFailure, LLMFailed
-from astuner.clients.llm_budget import LLMBudgetSpent
+from astuner.shared.clients.llm import ContentFailure, LLMFailed
+from astuner.shared.clients.llm_budget import LLMBudgetSpent
 from astuner_judges.asking import explain_failure, fence_rule
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from astuner.clients.prompts import load_user_prompt
-from astuner.config.loading import load_config
-from astuner.plugins.options import build_options
-from astuner.testing import PlayedRun
+from astuner.settings.config.loading import load_config
+from astuner.settings.plugins.options import build_options
+from astuner.shared.clients.prompts import load_user_prompt
+from astuner_devkit import PlayedRun
 from astuner_judges import MathAnswerAsJudge
 from astuner_judges.llm.judge import LlmAsJudge
 from astuner_judges.llm.math_and_llm import MathAnswerAndLlmAsJudge

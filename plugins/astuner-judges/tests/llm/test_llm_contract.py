@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.testing.contracts import JudgeContract
-from astuner.testing.scripted_api import Reply, ScriptedApi
+from astuner_devkit.contracts import JudgeContract
+from astuner_devkit.scripted_api import Reply, ScriptedApi
 
 FEW: Mapping[str, Any] = {"max_retries": 0, "concurrency": 4}
 

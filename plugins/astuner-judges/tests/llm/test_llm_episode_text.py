@@ -11,8 +11,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.errors import DataError
-from astuner.schema import Task
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Task
 from astuner_judges.llm.episode_text import shorten
 
 GOOD = '{"rationale": "", "score": 5, "winner": "tie", "ranking": [1, 2]}'

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astuner.schema import Unjudged
-from astuner.testing.scripted_api import Reply
+from astuner.contract.schema import Unjudged
+from astuner_devkit.scripted_api import Reply
 from astuner_judges.llm.listwise import choose_orders, rank_works
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.questions import Questions

@@ -14,8 +14,8 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astuner.schema import Unjudged, Verdict
-from astuner.testing.scripted_api import Reply
+from astuner.contract.schema import Unjudged, Verdict
+from astuner_devkit.scripted_api import Reply
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.pairs import choose_pairs
 from astuner_judges.llm.pairwise import compare_works

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.clients.llm_endpoint import NoEndpoint
-from astuner.config.components import TaskJudge
-from astuner.config.model import Config
-from astuner.errors import ConfigError, DataError
-from astuner.schema import Task, Unjudged, Verdict
-from astuner.testing.scripted_api import Reply, make_completion
+from astuner.contract.errors import ConfigError, DataError
+from astuner.contract.schema import Task, Unjudged, Verdict
+from astuner.settings.config.components import TaskJudge
+from astuner.settings.config.model import Config
+from astuner.shared.clients.llm_endpoint import NoEndpoint
+from astuner_devkit.scripted_api import Reply, make_completion
 
 SCORES = {"4": 10, "four, I think": 7.5, "5": 0}
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.errors import ConfigError
-from astuner.schema import Episode, Group, Unjudged, WorkflowOutput
+from astuner.contract.errors import ConfigError
+from astuner.contract.schema import Episode, Group, Unjudged, WorkflowOutput
 from astuner_judges.llm.episode_text import split_beginning
 
 SHOWN = re.compile(r"<transcript-([0-9a-f]{16})>\n(.*?)\n</transcript-\1>", re.DOTALL)

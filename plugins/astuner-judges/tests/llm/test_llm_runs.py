@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from astuner.testing import PlayedRun
-from astuner.testing.command_line import CommandResult
-from astuner.testing.project import write_project
-from astuner.testing.scripted_api import Reply
+from astuner_devkit import PlayedRun
+from astuner_devkit.command_line import CommandResult
+from astuner_devkit.project import write_project
+from astuner_devkit.scripted_api import Reply
 
 TASKS = (
     {"task_id": "sum", "main_query": "How much is 2 + 2?", "answer": "4"},
@@ -50,7 +50,7 @@ def test_a_run_on_debug_keeps_rewards_and_rationales(bench: Any, cli: Cli, tmp_p
 
 def test_siblings_are_compared_in_a_run(bench: Any, run: Run, tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(
-        "from astuner.testing.workflows import OneTurn\n"
+        "from astuner_devkit.workflows import OneTurn\n"
         "from attrs import evolve\n\n\n"
         "class Numbered(OneTurn):\n"
         "    async def execute(self, workflow_task, tuner):\n"

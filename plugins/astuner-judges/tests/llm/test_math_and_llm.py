@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.errors import ConfigError
-from astuner.schema import Task, Unjudged, Verdict
-from astuner.testing.scripted_api import Reply
+from astuner.contract.errors import ConfigError
+from astuner.contract.schema import Task, Unjudged, Verdict
+from astuner_devkit.scripted_api import Reply
 from astuner_judges.llm.math_and_llm import MathAnswerAndLlmAsJudge
 
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 from attrs import define, frozen
 
-from astuner.protocols import RunInfo
-from astuner.testing.run_infos import run_info
-from astuner.testing.scripted_api import Reply, ScriptedApi, scripted_api
+from astuner.contract.protocols import RunInfo
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.scripted_api import Reply, ScriptedApi, scripted_api
 from astuner_judges.rubrics.options import RubricsOptions
 
 TELLING = ("units", "steps", "sources", "limits", "examples", "checks", "definitions")

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.errors import ConfigError
-from astuner.plugins.options import build_options
-from astuner.schema import Group, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.episodes import episode
-from astuner.testing.scripted_api import Reply
+from astuner.contract.errors import ConfigError
+from astuner.contract.schema import Group, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.settings.plugins.options import build_options
+from astuner_devkit.episodes import episode
+from astuner_devkit.scripted_api import Reply
 from astuner_judges.rubrics.judge import RubricsAutoGrader
 
 THREE = "themes: [{name: kind, theme: Be kind.}, {name: right, theme: Be right.}, {name: brief, theme: Be brief.}]\n"

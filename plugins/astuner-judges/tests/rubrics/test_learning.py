@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from astuner.clients.embedding import EmbeddingOptions
-from astuner.clients.llm_budget import Budget
-from astuner.errors import DataError, PluginError
-from astuner.testing.scripted_api import Reply
+from astuner.contract.errors import DataError, PluginError
+from astuner.shared.clients.embedding import EmbeddingOptions
+from astuner.shared.clients.llm_budget import Budget
+from astuner_devkit.scripted_api import Reply
 from astuner_judges.rubrics.samples import Samples, read_samples
 from astuner_judges.rubrics.shared_learning import SavedRubrics, load_or_learn
 
@@ -175,7 +175,7 @@ def test_the_prompts_are_in_the_language_that_is_chosen(workplace: Any, world: A
 
 
 def test_a_limit_of_the_budget_ends_learning_and_what_was_paid_is_kept(workplace: Any, world: Any) -> None:
-    from astuner.clients.llm_options import LLMOptions
+    from astuner.shared.clients.llm_options import LLMOptions
 
     rows = world.rows(6, 1)
     with pytest.raises(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from astuner.schema import Task, Verdict
+from astuner.contract.schema import Task, Verdict
 from astuner_judges.evaluation.judging import ask
 from astuner_judges.evaluation.labelled import LabelledExample, read_examples
 from astuner_judges.rubrics.judge import RubricsAutoGrader

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.testing.contracts import JudgeContract
-from astuner.testing.scripted_api import Reply, ScriptedApi
+from astuner_devkit.contracts import JudgeContract
+from astuner_devkit.scripted_api import Reply, ScriptedApi
 
 RUBRICS = "themes: [The answer gives units., The answer gives steps., The answer gives sources., The answer gives checks.]\n"
 

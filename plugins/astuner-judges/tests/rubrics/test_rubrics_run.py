@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.command_line import run_command
-from astuner.testing.project import write_project
+from astuner_devkit.command_line import run_command
+from astuner_devkit.project import write_project
 
 ANSWER = "Here are units. Here are steps. Here are sources. Here are limits. Here are examples. Here are checks."
 

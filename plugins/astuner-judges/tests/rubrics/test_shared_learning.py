@@ -19,10 +19,10 @@ import pytest
 import yaml
 from attrs import evolve
 
-from astuner.config.components import TaskJudge
-from astuner.config.model import Config
-from astuner.config.rewards import JudgeChoice
-from astuner.errors import DataError, PluginError
+from astuner.contract.errors import DataError, PluginError
+from astuner.settings.config.components import TaskJudge
+from astuner.settings.config.model import Config
+from astuner.settings.config.rewards import JudgeChoice
 from astuner_judges.rubrics.judge import RubricsAutoGrader
 from astuner_judges.rubrics.options import RubricsOptions
 from astuner_judges.rubrics.shared_learning import SavedRubrics, load_or_learn

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 from attrs import evolve
 
-from astuner.config.alignment import Alignment, Row
-from astuner.config.structure_errors import Fault, FaultsError
-from astuner.config.structuring import make_converter
+from astuner.settings.config.alignment import Alignment, Row
+from astuner.settings.config.structure_errors import Fault, FaultsError
+from astuner.settings.config.structuring import make_converter
 from astuner_local.trainer.options import TrainerOptions
 
 AT_START = {"total_steps": "the tasks decide", "dtype": "model.dtype decides"}

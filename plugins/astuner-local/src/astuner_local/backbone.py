@@ -6,19 +6,19 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from astuner.config.alignment import Alignment
-from astuner.processes.gpus import gpu_count
-from astuner.protocols import Control, RunInfo, SettledValue, TaskSource, TinyModelJob, WarmStartJob, WarmStartResult
-from astuner.schema import Event
-from astuner.training.keys import LOOP_HONOURS
+from astuner.contract.protocols import Control, RunInfo, SettledValue, TaskSource, TinyModelJob, WarmStartJob, WarmStartResult
+from astuner.contract.schema import Event
+from astuner.runs.training.keys import LOOP_HONOURS
+from astuner.settings.config.alignment import Alignment
+from astuner.shared.processes.gpus import gpu_count
 from astuner_local.alignment import ALIGNMENT
 from astuner_local.device import read_device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-    from astuner.memory.parts import MemoryPlan, MemoryQuestion
-    from astuner.rollout.recipe import Recipe
+    from astuner.episodes.rollout.recipe import Recipe
+    from astuner.settings.memory_estimate.parts import MemoryPlan, MemoryQuestion
 
 
 class LocalBackbone:
@@ -68,7 +68,7 @@ class LocalBackbone:
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""
-        from astuner.training.loop import checkpoint_to_resume, train
+        from astuner.runs.training.loop import checkpoint_to_resume, train
         from astuner_local.engine.torch_settings import restore_torch_settings
         from astuner_local.learner import open_learner
 
@@ -81,7 +81,7 @@ class LocalBackbone:
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
     ) -> Generator[Event]:
         """Yield the report of one validation pass."""
-        from astuner.training.loop import evaluate
+        from astuner.runs.training.loop import evaluate
         from astuner_local.engine.torch_settings import restore_torch_settings
         from astuner_local.learner import open_learner
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from astuner.errors import ConfigError, Problem
-from astuner.protocols import RunInfo
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols import RunInfo
 
 KEY = "rollout.local.device"
 Device = Literal["auto", "cpu", "cuda"]

@@ -12,13 +12,13 @@ from attrs import asdict, frozen
 from numpy.typing import NDArray
 from transformers.utils.logging import disable_progress_bar
 
-from astuner.config.adapters import ADAPTER_FILE, read_adapters
-from astuner.errors import ConfigError, Problem, UsageError
-from astuner.judging.advantages import WeightedSample
-from astuner.protocols import Control, Estimator, RunInfo
-from astuner.runs.atomic import explain_os_errors
-from astuner.schema import Sample
-from astuner.training.token_values import TokenValues
+from astuner.contract.errors import ConfigError, Problem, UsageError
+from astuner.contract.protocols import Control, Estimator, RunInfo
+from astuner.contract.schema import Sample
+from astuner.episodes.judging.advantages import WeightedSample
+from astuner.runs.store.atomic import explain_os_errors
+from astuner.runs.training.token_values import TokenValues
+from astuner.settings.config.adapters import ADAPTER_FILE, read_adapters
 from astuner_local.device import choose_device
 from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
 from astuner_local.engine.torch_settings import TorchSettings
@@ -29,8 +29,8 @@ from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.trainer import Trainer
 
 if TYPE_CHECKING:
-    from astuner.rendering import TemplateRenderer
-    from astuner.rollout.recipe import Recipe
+    from astuner.episodes.rollout.recipe import Recipe
+    from astuner.model.rendering import TemplateRenderer
 
 TRAINER_STATE = "trainer"
 """The folder of a checkpoint next to the model's files."""
@@ -110,7 +110,7 @@ def open_learner(
     run: RunInfo, recipe: Recipe, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
 ) -> Learner:
     """Load everything; with a checkpoint, continue from it bit for bit. `trains` False leaves out what only updates need."""
-    from astuner.rendering import load_renderer
+    from astuner.model.rendering import load_renderer
 
     config = run.config
     disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own bars would run through the live table

@@ -7,9 +7,9 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.memory.model_shape import ModelShape
-from astuner.memory.parts import MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion, Phase
-from astuner.protocols import RunInfo
+from astuner.contract.protocols import RunInfo
+from astuner.settings.memory_estimate.model_shape import ModelShape
+from astuner.settings.memory_estimate.parts import MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion, Phase
 from astuner_local.device import read_device
 from astuner_local.forward.family_names import FAMILIES
 from astuner_local.trainer.pass_memory import FLOAT32, PassOptions, TrainingMemory, measure_states, measure_training

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from astuner.config.dialects import Answer, Translation
-from astuner.config.trees import Tree, put
+from astuner.settings.config.dialects import Answer, Translation
+from astuner.settings.config.trees import Tree, put
 
 Keys = Mapping[str, Any]
 

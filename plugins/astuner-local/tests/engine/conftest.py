@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPTNeoXConfig, LlamaConfig, Qwen2Config, Qwen3Config
 
-from astuner.schema import Request, Sampling
+from astuner.contract.schema import Request, Sampling
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.engine.slots import Generation
 from astuner_local.forward.choose import make_forward

@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astuner.schema import Request, Sampling
+from astuner.contract.schema import Request, Sampling
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.engine.reproducible import is_reproducible
 from astuner_local.forward.choose import make_forward

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve
 
-from astuner.config.model import Config, Model
-from astuner.config.rollout import Rollout
-from astuner.protocols import RunInfo
-from astuner.testing.contracts.engine import EngineContract
+from astuner.contract.protocols import RunInfo
+from astuner.settings.config.model import Config, Model
+from astuner.settings.config.rollout import Rollout
+from astuner_devkit.contracts.engine import EngineContract
 from astuner_local.engine.plugin import LocalEngine
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from astuner.schema import Sampling
+from astuner.contract.schema import Sampling
 from astuner_local.engine.sampler import Sampler
 from astuner_local.engine.uniforms import draw_uniforms
 

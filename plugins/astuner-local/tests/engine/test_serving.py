@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from astuner.config.rollout import Rollout
-from astuner.errors import AstunerError
+from astuner.contract.errors import AstunerError
+from astuner.settings.config.rollout import Rollout
 from astuner_local.engine import serving
 from astuner_local.engine.plugin import LocalEngine, LocalOptions
 

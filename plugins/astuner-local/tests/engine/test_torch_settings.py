@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from astuner.schema import Request, Sample, Sampling
+from astuner.contract.schema import Request, Sample, Sampling
 from astuner_local.engine.serving import Serving
 from astuner_local.engine.torch_settings import TorchSettings
 from astuner_local.trainer.options import TrainerOptions

@@ -38,9 +38,16 @@ def test_no_run_writes_the_project_and_the_model_and_says_how_to_go_on(
 ) -> None:
     project = tmp_path / "demo"
     assert exit_code_of(["quickstart", str(project), "--seed", "7", "--no-run"]) == 0
-    assert {"README.md", "agent.py", "astuner.schema.json", "judge.py", "model", "system_prompt.txt", "tasks", "tune.yaml"} == {
-        path.name for path in project.iterdir()
-    }
+    assert {
+        "README.md",
+        "agent.py",
+        "astuner.contract.schema.json",
+        "judge.py",
+        "model",
+        "system_prompt.txt",
+        "tasks",
+        "tune.yaml",
+    } == {path.name for path in project.iterdir()}
     assert f"cd {project}\n  astuner run --conf tune.yaml --backbone local" in capsys.readouterr().out
 
 

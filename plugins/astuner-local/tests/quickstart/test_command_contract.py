@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.testing.contracts import CommandContract
+from astuner_devkit.contracts import CommandContract
 
 
 class TestQuickstart(CommandContract):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from astuner.schema import Call, Episode, Failure, Group, Task, Verdict, WorkflowOutput
+from astuner.contract.schema import Call, Episode, Failure, Group, Task, Verdict, WorkflowOutput
 from astuner_local.quickstart.report import report
 
 GAVE_UP = [{"role": "assistant", "content": "I do not know."}]

@@ -9,7 +9,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
-from astuner.schema import Sample
+from astuner.contract.schema import Sample
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.trainer import Trainer

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from astuner.errors import ConfigError
+from astuner.contract.errors import ConfigError
 from astuner_local.trainer.model_io import load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import copy_trained

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.schema import Request, Sampling
+from astuner.contract.schema import Request, Sampling
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.forward.choose import make_forward
 from astuner_local.trainer.options import TrainerOptions

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, Qwen2Config, Qwen2ForCausalLM
 
-from astuner.training.export import export_model
+from astuner.runs.training.export import export_model
 
 
 @pytest.fixture

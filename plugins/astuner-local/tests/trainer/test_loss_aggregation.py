@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner.training.minibatches import cut_mini_batches
+from astuner.runs.training.minibatches import cut_mini_batches
 from astuner_local.trainer.options import AGGREGATIONS
 
 MODES = pytest.mark.parametrize("mode", AGGREGATIONS)

@@ -6,8 +6,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from astuner.errors import ConfigError, RunFailed, UsageError
-from astuner.training import export as training_export
+from astuner.contract.errors import ConfigError, RunFailed, UsageError
+from astuner.runs.training import export as training_export
 from astuner_local.trainer.export import export
 from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astuner.schema import Sample
+from astuner.contract.schema import Sample
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.packing import micro_batches, pack
 from astuner_local.trainer.rows import TrainRow

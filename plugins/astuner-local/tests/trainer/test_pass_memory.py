@@ -12,7 +12,7 @@ from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
-from astuner.memory.model_shape import ModelShape
+from astuner.settings.memory_estimate.model_shape import ModelShape
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.pass_memory import PassOptions, measure_training
 from astuner_local.trainer.rows import TrainRow

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from astuner.training.losses import divergence, policy_loss, token_terms
+from astuner.runs.training.losses import divergence, policy_loss, token_terms
 from astuner_local.trainer.options import TrainerOptions
 
 

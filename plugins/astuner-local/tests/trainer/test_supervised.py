@@ -13,9 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from astuner.config.rollout import Rollout
-from astuner.protocols import Fit, TinyModelJob, WarmStartJob, WarmStartResult
-from astuner.schema import Sample
+from astuner.contract.protocols import Fit, TinyModelJob, WarmStartJob, WarmStartResult
+from astuner.contract.schema import Sample
+from astuner.settings.config.rollout import Rollout
 from astuner_local.alignment import ALIGNMENT
 from astuner_local.tiny.task_model import make_tiny_model
 from astuner_local.tiny.task_tokenizer import make_tiny_tokenizer

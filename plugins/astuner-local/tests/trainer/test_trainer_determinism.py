@@ -11,7 +11,7 @@ import hashlib, sys
 import numpy as np, torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from transformers import Qwen2Config, Qwen2ForCausalLM
-from astuner.schema import Sample
+from astuner.contract.schema import Sample
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.trainer import Trainer

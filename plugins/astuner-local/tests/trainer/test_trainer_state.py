@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 from astuner_local.trainer.model_io import load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer

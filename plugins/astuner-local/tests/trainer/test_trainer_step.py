@@ -8,7 +8,7 @@ import pytest
 import torch
 from attrs import evolve
 
-from astuner.inspection.metric_names import list_shared_names
+from astuner.runs.inspection.metric_names import list_shared_names
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer
 

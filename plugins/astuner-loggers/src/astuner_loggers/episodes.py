@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from attrs import frozen
 
-from astuner.config.secrets import Secrets
-from astuner.schema import Group
-from astuner.transcript.episode_text import format_transcript
+from astuner.contract.schema import Group
+from astuner.episodes.transcript.episode_text import format_transcript
+from astuner.settings.config.secrets import Secrets
 
 Ranked = TypeVar("Ranked")
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, optional
 
-from astuner.protocols import RunInfo
+from astuner.contract.protocols import RunInfo
 from astuner_loggers.process_logger import ProcessLogger, Service
 
 _SQLITE = "sqlite:///"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-from astuner.config.redaction import redact_tree, restore_variables
-from astuner.config.secrets import Secrets
-from astuner.config.structuring import make_converter
-from astuner.protocols import RunInfo
+from astuner.contract.protocols import RunInfo
+from astuner.settings.config.redaction import redact_tree, restore_variables
+from astuner.settings.config.secrets import Secrets
+from astuner.settings.config.structuring import make_converter
 from astuner_loggers.episodes import to_encodable
 
 

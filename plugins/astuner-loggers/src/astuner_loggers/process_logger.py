@@ -11,10 +11,10 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner import hookimpl
-from astuner.errors import PluginError
-from astuner.install_hints import install_command
-from astuner.protocols import RunInfo
-from astuner.schema import Group
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Group
+from astuner.shared.install_hints import install_command
 from astuner_loggers.episodes import summarise
 from astuner_loggers.parameters import build_parameters, collect_secrets
 from astuner_loggers.writer_process import WriterProcess

@@ -13,11 +13,11 @@ from attrs import field, frozen
 from attrs.validators import ge
 
 from astuner import hookimpl
-from astuner.errors import PluginError
-from astuner.inspection.metric_names import find_metric_name
-from astuner.install_hints import install_command
-from astuner.protocols import RunInfo
-from astuner.schema import Group
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Group
+from astuner.runs.inspection.metric_names import find_metric_name
+from astuner.shared.install_hints import install_command
 from astuner_loggers.episodes import summarise
 from astuner_loggers.parameters import build_parameters, collect_secrets
 from astuner_loggers.tensorboard_configuration import indent_as_code, summarise_configuration, summarise_success

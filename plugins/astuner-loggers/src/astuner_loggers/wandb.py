@@ -8,7 +8,7 @@ from typing import Literal, Self
 from attrs import field, frozen
 from attrs.validators import ge, gt
 
-from astuner.protocols import RunInfo
+from astuner.contract.protocols import RunInfo
 from astuner_loggers.process_logger import ProcessLogger, Service
 
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from astuner.errors import PluginError
-from astuner.processes.json_lines import JsonLines, end_child
+from astuner.contract.errors import PluginError
+from astuner.shared.processes.json_lines import JsonLines, end_child
 
 GRACE_S = 5.0
 """How long a failed process may take to save its data before it is killed."""

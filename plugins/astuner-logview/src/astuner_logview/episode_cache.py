@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from astuner.schema import Episode
+from astuner.contract.schema import Episode
 from astuner_logview.errors import Missing
 from astuner_logview.index.record_reading import GONE, read_episode
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
     from astuner_logview.export.subjects import Subject

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import field, frozen
 
-from astuner.schema import Split
+from astuner.contract.schema import Split
 from astuner_logview.errors import BadRequest
 
 

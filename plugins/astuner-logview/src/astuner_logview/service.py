@@ -6,13 +6,13 @@ import secrets
 import sys
 from typing import TYPE_CHECKING
 
-from astuner.processes import free_port
-from astuner.services import Definition, Ready, Service
+from astuner.shared.processes import free_port
+from astuner.shared.services import Definition, Ready, Service
 from astuner_logview.run_ids import make_run_id
 from astuner_logview.show_command import TOKEN
 
 if TYPE_CHECKING:
-    from astuner.protocols import RunInfo
+    from astuner.contract.protocols import RunInfo
 
 START_S = 60.0
 """Python imports slowly on a busy machine."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 
 KEY = "ASTUNER_LOGVIEW_KEY"
 TOKEN = "ASTUNER_LOGVIEW_TOKEN"
@@ -46,7 +46,7 @@ def show(directories: tuple[Path, ...], port: int, host: str, opens: bool | None
     import asyncio
 
     from astuner.cli.output import print_json
-    from astuner.http_server import is_loopback
+    from astuner.model.http_server import is_loopback
     from astuner_logview.library import Library
     from astuner_logview.server.viewer import Viewer
 
@@ -81,7 +81,7 @@ def show(directories: tuple[Path, ...], port: int, host: str, opens: bool | None
 
 
 def _find_roots(directories: tuple[Path, ...]) -> tuple[Path, ...]:
-    from astuner.inspection.run_search import RECORD
+    from astuner.runs.inspection.run_search import RECORD
     from astuner_logview.commands import find_directory
 
     if directories:

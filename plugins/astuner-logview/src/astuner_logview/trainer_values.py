@@ -13,8 +13,8 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from astuner.runs.token_store import TokenColumns, TokenStore, TrainedTokens
-from astuner.schema import Episode
+from astuner.contract.schema import Episode
+from astuner.runs.store.token_store import TokenColumns, TokenStore, TrainedTokens
 
 FOLDER = Path("episodes") / "signal"
 NOT_RECORDED = "the run has no record of what its trainer computed for tokens (trainer_common.token_record)"

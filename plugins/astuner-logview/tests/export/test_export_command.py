@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from made_up_run import PRICES, RunWriter, make_groups
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 from astuner_logview.commands import logview
 
 GROUP = f"train/1/{PRICES.task_id}"

@@ -12,11 +12,11 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.runs.codec import dump_verdict, encode_episode, encode_record
-from astuner.runs.episode_index import EpisodeIndex
-from astuner.runs.store_lines import seal
-from astuner.schema import Failure, Unjudged, Verdict
-from astuner.testing.episodes import episode
+from astuner.contract.schema import Failure, Unjudged, Verdict
+from astuner.runs.store.codec import dump_verdict, encode_episode, encode_record
+from astuner.runs.store.episode_index import EpisodeIndex
+from astuner.runs.store.store_lines import seal
+from astuner_devkit.episodes import episode
 from astuner_logview.index.writer import IndexWriter
 
 STEPS, TASKS, REPEATS = st.integers(1, 3), st.sampled_from(["a", "b/c"]), st.integers(0, 1)

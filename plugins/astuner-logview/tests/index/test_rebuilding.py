@@ -17,9 +17,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from astuner.runs.codec import encode_episode
-from astuner.runs.store_lines import seal
-from astuner.testing.episodes import episode
+from astuner.runs.store.codec import encode_episode
+from astuner.runs.store.store_lines import seal
+from astuner_devkit.episodes import episode
 from astuner_logview.index.indexer import Indexer
 from astuner_logview.index.places import find_cache, find_index
 from astuner_logview.index.reader import IndexReader

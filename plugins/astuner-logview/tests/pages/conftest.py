@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Episode, Failure, Finding, Group, Unjudged, Verdict
-from astuner.testing.episodes import episode, group
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.contract.schema import Episode, Failure, Finding, Group, Unjudged, Verdict
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import EpisodeFiles
+from astuner_devkit.episodes import episode, group
+from astuner_devkit.tokenizer import tiny_tokenizer
 from astuner_logview.index.places import find_index
 from astuner_logview.index.writer import IndexWriter
 from astuner_logview.library import Library

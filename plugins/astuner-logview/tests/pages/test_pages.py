@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.schema import Group
+from astuner.contract.schema import Group
 from astuner_logview.answers import encode_answer
 from astuner_logview.errors import Missing
 from astuner_logview.library import Library

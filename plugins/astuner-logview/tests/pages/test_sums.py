@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from attrs import asdict, evolve
 
-from astuner.inspection.comparison import compare_runs
-from astuner.inspection.run import Run
-from astuner.judging.advantages import compute_advantages
-from astuner.judging.estimators import Grpo
-from astuner.replays.agreement import AgreementCount
-from astuner.runs.directory import RunDirectory
-from astuner.schema import Group, Verdict
-from astuner.transcript.signal_waterfall import build_waterfall
+from astuner.contract.schema import Group, Verdict
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.judging.estimators import Grpo
+from astuner.episodes.transcript.signal_waterfall import build_waterfall
+from astuner.runs.inspection.agreement import AgreementCount
+from astuner.runs.inspection.comparison import compare_runs
+from astuner.runs.inspection.run import Run
+from astuner.runs.store.directory import RunDirectory
 from astuner_logview.library import Library
 from astuner_logview.pages.compare import compare
 from astuner_logview.parameters import Parameters

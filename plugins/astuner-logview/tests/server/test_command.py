@@ -20,7 +20,7 @@ import httpx
 import psutil
 import pytest
 
-from astuner.testing.waiting import until
+from astuner_devkit.waiting import until
 
 Start = Callable[..., Any]
 

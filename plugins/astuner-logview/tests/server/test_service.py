@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from astuner.cli.run import run as run_command
 from astuner.cli.run import start_run
-from astuner.processes import list_programs
-from astuner.testing.project import write_project
+from astuner.shared.processes import list_programs
+from astuner_devkit.project import write_project
 from astuner_logview.run_ids import make_run_id
 
 LOOKS = '''
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import httpx
 from astuner import WorkflowOutput
-from astuner.processes import list_programs
+from astuner.shared.processes import list_programs
 
 
 class Agent:

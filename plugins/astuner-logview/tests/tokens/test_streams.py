@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.protocols import EpisodeIdentity
-from astuner.schema import Episode, Task, WorkflowOutput
-from astuner.testing.calls import make_up_calls
-from astuner.token_streams import stream_ids, stream_length
+from astuner.contract.protocols import EpisodeIdentity
+from astuner.contract.schema import Episode, Task, WorkflowOutput
+from astuner.contract.token_streams import stream_ids, stream_length
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
+from astuner_devkit.calls import make_up_calls
 from astuner_logview.tokens.overview import describe_minimap, find_worst
 from astuner_logview.tokens.paths import find_path, list_paths
 from astuner_logview.tokens.streams import build_stream

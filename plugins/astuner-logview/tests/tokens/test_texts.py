@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from astuner.testing.tokenizer import tiny_tokenizer
+from astuner_devkit.tokenizer import tiny_tokenizer
 from astuner_logview.tokens.texts import TokenTexts, read_pieces, read_token_texts
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.runs.token_store import Stretches, TokenColumns, TokenStore, TrainedTokens
-from astuner.testing.episodes import episode
+from astuner.runs.store.token_store import Stretches, TokenColumns, TokenStore, TrainedTokens
+from astuner_devkit.episodes import episode
 from astuner_logview.tokens.paths import find_path
 from astuner_logview.tokens.streams import build_stream
 from astuner_logview.trainer_values import FOLDER, TrainerRecords, describe_record

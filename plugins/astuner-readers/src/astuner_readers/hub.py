@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from astuner.errors import DataError
+from astuner.contract.errors import DataError
 
 _TIMEOUT_S = 20.0
 

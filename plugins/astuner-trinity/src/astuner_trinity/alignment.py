@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.config.alignment import LEAVE, Alignment, Constant, Row
-from astuner.config.structure_errors import Fault
-from astuner.processes.ports import LOOPBACK
+from astuner.settings.config.alignment import LEAVE, Alignment, Constant, Row
+from astuner.settings.config.structure_errors import Fault
+from astuner.shared.processes.ports import LOOPBACK
 from astuner_trinity.defaults import find_loader_faults, trinity_defaults
 from astuner_trinity.imports import IMPORTS
 from astuner_trinity.native_keys import (

@@ -6,15 +6,15 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from astuner.config.alignment import Alignment
-from astuner.protocols import Control, OwnVenv, RunInfo, TaskSource
-from astuner.schema import Event
+from astuner.contract.protocols import Control, OwnVenv, RunInfo, TaskSource
+from astuner.contract.schema import Event
+from astuner.settings.config.alignment import Alignment
 from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.own_venv import OWN_VENV
 
 if TYPE_CHECKING:
-    from astuner.memory.parts import MemoryPlan, MemoryQuestion
-    from astuner.rollout.recipe import Recipe
+    from astuner.episodes.rollout.recipe import Recipe
+    from astuner.settings.memory_estimate.parts import MemoryPlan, MemoryQuestion
 
 NO_FILTER = "the explorer draws a step's tasks before it knows their rewards"
 
@@ -63,7 +63,7 @@ class TrinityBackbone:
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Write a checkpoint as a Hugging Face model."""
-        from astuner.training.export import export_model
+        from astuner.runs.training.export import export_model
         from astuner_trinity.checkpoints import STATE
 
         export_model(checkpoint, out, merge_lora=merge_lora, dtype=dtype, leave_out=(STATE,))

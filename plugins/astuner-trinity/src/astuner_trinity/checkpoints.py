@@ -7,9 +7,9 @@ import os
 import shutil
 from pathlib import Path
 
-from astuner.errors import UsageError
-from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
-from astuner.runs.directory import RunDirectory
+from astuner.contract.errors import UsageError
+from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint
+from astuner.runs.store.directory import RunDirectory
 
 LATEST = "latest_checkpointed_iteration.txt"
 LATEST_WEIGHTS = "latest_state_dict_iteration.txt"

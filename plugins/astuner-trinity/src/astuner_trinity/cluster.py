@@ -8,8 +8,8 @@ import sys
 
 from attrs import evolve
 
-from astuner.errors import UsageError
-from astuner.services.ray import ADDRESS
+from astuner.contract.errors import UsageError
+from astuner.shared.services.ray import ADDRESS
 from astuner_trinity.process_environment import Machine
 
 ANSWER_S = 120.0

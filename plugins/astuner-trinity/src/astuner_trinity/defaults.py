@@ -9,8 +9,8 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from astuner.config.structure_errors import Fault
-from astuner.errors import PluginError
+from astuner.contract.errors import PluginError
+from astuner.settings.config.structure_errors import Fault
 
 
 def trinity_defaults() -> Mapping[str, Any]:

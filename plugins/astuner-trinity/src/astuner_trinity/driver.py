@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import define, field
 
-from astuner.errors import RunFailed
-from astuner.judging.advantages import compute_advantages
-from astuner.protocols import Control, Estimator, RunInfo
-from astuner.rollout.metrics import compute_validation_metrics
-from astuner.rollout.runner import check_failure_budget
-from astuner.runs.directory import RunDirectory
-from astuner.schema import CheckpointSaved, Event, Group, Split, StepReport, ValidationReport, WeightSpan
+from astuner.contract.errors import RunFailed
+from astuner.contract.protocols import Control, Estimator, RunInfo
+from astuner.contract.schema import CheckpointSaved, Event, Group, Split, StepReport, ValidationReport, WeightSpan
+from astuner.episodes.judging.advantages import compute_advantages
+from astuner.episodes.rollout.metrics import compute_validation_metrics
+from astuner.episodes.rollout.runner import check_failure_budget
+from astuner.runs.store.directory import RunDirectory
 from astuner_trinity.checkpoints import adopt, read_saved_step
 from astuner_trinity.layout import Layout, record_of
 from astuner_trinity.program import DIED, Program, describe_foreign_cluster

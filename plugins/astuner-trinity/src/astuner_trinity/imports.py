@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.config.alignment import Import
+from astuner.settings.config.alignment import Import
 from astuner_trinity.native_keys import ENGINE
 
 Keys = Mapping[str, Any]

@@ -20,7 +20,7 @@ from trinity.cli import launcher
 from trinity.common.config import Config
 from trinity.common.constants import SyncMethod, SyncStyle
 
-from astuner.services.ray import ADDRESS
+from astuner.shared.services.ray import ADDRESS
 from astuner_trinity.checkpoints import read_saved_step
 from astuner_trinity.layout import Layout
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from astuner.config.rollout import Rollout
-from astuner.config.trees import get, merge, put
-from astuner.errors import ConfigError, Problem
-from astuner.protocols.settled_value import settle_sequences
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.settings.config.rollout import Rollout
+from astuner.settings.config.trees import get, merge, put
 from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.layout import Layout
 from astuner_trinity.native_keys import ALGORITHMS, BATCHES, LONG_S, LOSS, MONITOR, WITH_REFERENCE

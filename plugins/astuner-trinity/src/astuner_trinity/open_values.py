@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from astuner.config.trees import get, put
+from astuner.settings.config.trees import get, put
 
 AUTO: Final = "auto"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astuner.protocols import OwnVenv
+from astuner.contract.protocols import OwnVenv
 
 FILES = Path(__file__).parent / "venv"
 

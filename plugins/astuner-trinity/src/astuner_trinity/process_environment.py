@@ -13,9 +13,9 @@ from pathlib import Path
 from attrs import frozen
 from packaging.specifiers import SpecifierSet
 
-from astuner.config.rollout import Rollout
-from astuner.errors import PluginError, UsageError
-from astuner.processes.gpus import gpu_count
+from astuner.contract.errors import PluginError, UsageError
+from astuner.settings.config.rollout import Rollout
+from astuner.shared.processes.gpus import gpu_count
 
 WANTED: Mapping[str, str] = {"trinity-rft": "==0.6.0", "verl": ">=0.8,<0.9"}
 """The supported versions."""

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from astuner.errors import RunFailed, UsageError
-from astuner.processes import ProgramHandle, launch
-from astuner.processes.process_environment import export_variables
-from astuner.protocols import Control, RunInfo
-from astuner.services.ray import ADDRESS, check_answers, ray
-from astuner.services.running import ServiceHost, run_services
+from astuner.contract.errors import RunFailed, UsageError
+from astuner.contract.protocols import Control, RunInfo
+from astuner.shared.processes import ProgramHandle, launch
+from astuner.shared.processes.process_environment import export_variables
+from astuner.shared.services.ray import ADDRESS, check_answers, ray
+from astuner.shared.services.running import ServiceHost, run_services
 from astuner_trinity.cluster import adopt_cluster_gpus
 from astuner_trinity.layout import Layout
 from astuner_trinity.process_environment import SILENCE, Machine, check_versions, look_at_machine

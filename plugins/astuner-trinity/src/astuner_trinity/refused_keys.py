@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from astuner.config.structure_errors import Fault
-from astuner.config.trees import flatten, get, merge
+from astuner.settings.config.structure_errors import Fault
+from astuner.settings.config.trees import flatten, get, merge
 
 CORE_PLAYS = "astuner reads the tasks, plays and judges the episodes, and computes the advantages"
 SIBLINGS = "siblings are played at the same time and judged together, by one process"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from astuner.judging.advantages import WeightedSample, compute_advantages
-from astuner.protocols import Estimator
-from astuner.rollout.metrics import compute_rollout_metrics
-from astuner.schema import Group
-from astuner.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
+from astuner.contract.protocols import Estimator
+from astuner.contract.schema import Group
+from astuner.episodes.judging.advantages import WeightedSample, compute_advantages
+from astuner.episodes.rollout.metrics import compute_rollout_metrics
+from astuner.runs.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner_trinity.rows import MEASURED
 
 NATIVE = "trinity/"

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from attrs import define, evolve
 
-from astuner.config.adapters import ADAPTER_FILE
-from astuner.errors import ConfigError, Problem, UsageError
-from astuner.planning.replan import write_plan
-from astuner.protocols import Control, RunInfo, TaskSource
-from astuner.runs.directory import RunDirectory
-from astuner.runs.episode_store import StoredEpisodes
-from astuner.schema import Event
-from astuner.training.adapters import check_whole_model
-from astuner.training.token_recorder import TokenRecorder
+from astuner.contract.errors import ConfigError, Problem, UsageError
+from astuner.contract.protocols import Control, RunInfo, TaskSource
+from astuner.contract.schema import Event
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.episode_store import StoredEpisodes
+from astuner.runs.training.adapters import check_whole_model
+from astuner.runs.training.token_recorder import TokenRecorder
+from astuner.settings.config.adapters import ADAPTER_FILE
+from astuner.settings.planning.replan import write_plan
 from astuner_trinity.alignment import groups_at_once
 from astuner_trinity.checkpoints import start_over, turn_back
 from astuner_trinity.defaults import drop_defaults, trinity_defaults
@@ -34,7 +34,7 @@ from astuner_trinity.stages import STAGES, check_buffers, last_begun_stage, name
 from astuner_trinity.token_record import TokenRecord
 
 if TYPE_CHECKING:
-    from astuner.rollout.recipe import Recipe
+    from astuner.episodes.rollout.recipe import Recipe
 
 LOST = (
     "rows that were waiting in Trinity's buffer are gone, and the order of a replay buffer with them; the trainer's weights and "

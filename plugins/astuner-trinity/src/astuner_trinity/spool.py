@@ -9,9 +9,10 @@ from typing import Any, Literal, Protocol
 
 from attrs import define, field, frozen
 
-from astuner.protocols import EpisodeStore
-from astuner.runs.atomic import explain_os_errors
-from astuner.runs.codec import (
+from astuner.contract.protocols import EpisodeStore
+from astuner.contract.schema import Episode, Group
+from astuner.runs.store.atomic import explain_os_errors
+from astuner.runs.store.codec import (
     decode_record,
     dump_episode,
     dump_task,
@@ -21,8 +22,7 @@ from astuner.runs.codec import (
     load_task,
     load_verdict,
 )
-from astuner.runs.episode_store import SPLITS, find_last_cut, read_episodes
-from astuner.schema import Episode, Group
+from astuner.runs.store.episode_store import SPLITS, find_last_cut, read_episodes
 
 
 class EarlierEpisodes(Protocol):

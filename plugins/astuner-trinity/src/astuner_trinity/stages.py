@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from astuner.config.trees import get
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
+from astuner.settings.config.trees import get
 
 STAGES = "stage_meta.json"
 """Where Trinity stores its current stage."""

@@ -39,7 +39,7 @@ class RowValues:
 
     owner: RowOwner
     stack: Stack
-    """[6, trained tokens] in the order of `astuner.training.token_values.STACKED`."""
+    """[6, trained tokens] in the order of `astuner.runs.training.token_values.STACKED`."""
 
 
 def write_owners(directory: Path, step: int, owners: Sequence[RowOwner]) -> None:

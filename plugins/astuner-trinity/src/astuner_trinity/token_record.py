@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from attrs import define, field
 
-from astuner.judging.advantages import WeightedSample
-from astuner.schema import Group
-from astuner.training.token_recorder import TokenRecorder
-from astuner.training.token_values import TokenValues, join_passes
+from astuner.contract.schema import Group
+from astuner.episodes.judging.advantages import WeightedSample
+from astuner.runs.training.token_recorder import TokenRecorder
+from astuner.runs.training.token_values import TokenValues, join_passes
 from astuner_trinity.token_parts import RowOwner, RowValues, take_step
 
 

@@ -13,13 +13,13 @@ from recorded_tokens import check_recorded_tokens
 from run_viewer import open_viewer
 from runs_on_disk import times_generated
 
-from astuner.processes.ports import accepts
-from astuner.processes.process_environment import export_variables
-from astuner.runs.episode_store import read_episodes
-from astuner.services.ray import PLACES, ray
-from astuner.services.running import ServiceHost, run_services
-from astuner.testing.run_infos import run_info
-from astuner.testing.waiting import until
+from astuner.runs.store.episode_store import read_episodes
+from astuner.shared.processes.ports import accepts
+from astuner.shared.processes.process_environment import export_variables
+from astuner.shared.services.ray import PLACES, ray
+from astuner.shared.services.running import ServiceHost, run_services
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.waiting import until
 from astuner_trinity.cluster import count_gpus
 from astuner_trinity.process_environment import look_at_machine
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from astuner.processes.gpus import gpu_count
+from astuner.shared.processes.gpus import gpu_count
 
 from .conftest import succeeded
 

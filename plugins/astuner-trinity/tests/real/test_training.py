@@ -16,11 +16,11 @@ import pytest
 from quickstart_project import START_S
 from recorded_tokens import check_recorded_tokens
 
-from astuner.processes.process_environment import export_variables
-from astuner.runs.episode_store import read_episodes
-from astuner.services.ray import ray
-from astuner.services.running import ServiceHost, run_services
-from astuner.testing.run_infos import run_info
+from astuner.runs.store.episode_store import read_episodes
+from astuner.shared.processes.process_environment import export_variables
+from astuner.shared.services.ray import ray
+from astuner.shared.services.running import ServiceHost, run_services
+from astuner_devkit.run_infos import run_info
 from astuner_trinity.process_environment import look_at_machine
 
 from .conftest import succeeded

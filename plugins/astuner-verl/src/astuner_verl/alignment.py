@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.config.alignment import Alignment, Constant, Row
-from astuner.config.structure_errors import Fault
-from astuner.config.trees import get
+from astuner.settings.config.alignment import Alignment, Constant, Row
+from astuner.settings.config.structure_errors import Fault
+from astuner.settings.config.trees import get
 from astuner_verl.defaults import verl_defaults
 from astuner_verl.imports import IMPORTS, ONE_ENGINE
 

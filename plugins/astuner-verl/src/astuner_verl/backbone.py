@@ -6,15 +6,15 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from astuner.config.alignment import Alignment
-from astuner.protocols import Control, RunInfo, SettledValue, TaskSource, WarmStartJob, WarmStartResult
-from astuner.schema import Event
-from astuner.training.keys import LOOP_HONOURS
+from astuner.contract.protocols import Control, RunInfo, SettledValue, TaskSource, WarmStartJob, WarmStartResult
+from astuner.contract.schema import Event
+from astuner.runs.training.keys import LOOP_HONOURS
+from astuner.settings.config.alignment import Alignment
 from astuner_verl.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
-    from astuner.memory.parts import MemoryPlan, MemoryQuestion
-    from astuner.rollout.recipe import Recipe
+    from astuner.episodes.rollout.recipe import Recipe
+    from astuner.settings.memory_estimate.parts import MemoryPlan, MemoryQuestion
 
 
 class VerlBackbone:
@@ -51,7 +51,7 @@ class VerlBackbone:
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""
-        from astuner.training.loop import checkpoint_to_resume, train
+        from astuner.runs.training.loop import checkpoint_to_resume, train
         from astuner_verl.learner import open_learner
 
         checkpoint = checkpoint_to_resume(run, control)
@@ -62,7 +62,7 @@ class VerlBackbone:
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
     ) -> Generator[Event]:
         """Yield the report of one validation pass."""
-        from astuner.training.loop import evaluate
+        from astuner.runs.training.loop import evaluate
         from astuner_verl.learner import open_learner
 
         with open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False) as learner:
@@ -70,7 +70,7 @@ class VerlBackbone:
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Write a checkpoint as a Hugging Face model."""
-        from astuner.training.export import export_model
+        from astuner.runs.training.export import export_model
 
         export_model(checkpoint, out, merge_lora=merge_lora, dtype=dtype)
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.errors import ConfigError, Problem, RunFailed, UsageError
-from astuner.processes.gpus import gpu_count
-from astuner.processes.process_environment import export_variables
-from astuner.protocols import RunInfo
-from astuner.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_key_again
-from astuner.services.running import ServiceHost, run_services
+from astuner.contract.errors import ConfigError, Problem, RunFailed, UsageError
+from astuner.contract.protocols import RunInfo
+from astuner.shared.processes.gpus import gpu_count
+from astuner.shared.processes.process_environment import export_variables
+from astuner.shared.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_key_again
+from astuner.shared.services.running import ServiceHost, run_services
 from astuner_verl.process_environment import WANTED, Device, build_environment
 
 CLIENT = "ray://"

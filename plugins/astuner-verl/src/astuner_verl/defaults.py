@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from astuner.errors import PluginError
+from astuner.contract.errors import PluginError
 from astuner_verl.process_environment import WANTED
 
 

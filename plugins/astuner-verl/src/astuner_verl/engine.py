@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.schema import Capabilities, Chunk, FinishReason, Request
+from astuner.contract.schema import Capabilities, Chunk, FinishReason, Request
 
 SEEDS = 2**63
 """vLLM stores a seed in 64 signed bits."""

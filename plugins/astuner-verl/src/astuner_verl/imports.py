@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from astuner.config.alignment import Import
+from astuner.settings.config.alignment import Import
 
 Keys = Mapping[str, Any]
 

@@ -15,19 +15,19 @@ import numpy as np
 import yaml
 from attrs import define, field
 
-from astuner.config.adapters import ADAPTER_FILE
-from astuner.config.trees import get, put
-from astuner.errors import UsageError
-from astuner.judging.advantages import WeightedSample
-from astuner.protocols import Control, Estimator, RunInfo
-from astuner.runs.atomic import explain_os_errors
-from astuner.schema import Sample
-from astuner.services.running import ServiceHost
-from astuner.training.adapters import check_whole_model
-from astuner.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
-from astuner.training.schedule import compute_learning_rate
-from astuner.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
-from astuner.training.token_values import TokenValues, join_passes
+from astuner.contract.errors import UsageError
+from astuner.contract.protocols import Control, Estimator, RunInfo
+from astuner.contract.schema import Sample
+from astuner.episodes.judging.advantages import WeightedSample
+from astuner.runs.store.atomic import explain_os_errors
+from astuner.runs.training.adapters import check_whole_model
+from astuner.runs.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
+from astuner.runs.training.schedule import compute_learning_rate
+from astuner.runs.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
+from astuner.runs.training.token_values import TokenValues, join_passes
+from astuner.settings.config.adapters import ADAPTER_FILE
+from astuner.settings.config.trees import get, put
+from astuner.shared.services.running import ServiceHost
 from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE, SHARE
 from astuner_verl.cluster import Cluster, attach, check_room
 from astuner_verl.engine import VerlEngine
@@ -42,8 +42,8 @@ from astuner_verl.watch import Watch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from astuner.rendering import TemplateRenderer
-    from astuner.rollout.recipe import Recipe
+    from astuner.episodes.rollout.recipe import Recipe
+    from astuner.model.rendering import TemplateRenderer
 
 NATIVE = "verl.yaml"
 """In the run directory: verl's configuration as it was started."""
@@ -197,7 +197,7 @@ def open_learner(
     run: RunInfo, recipe: Recipe, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
 ) -> Iterator[VerlLearner]:
     """Attach to the cluster, start the trainer, and continue from a checkpoint; everything ends with the block."""
-    from astuner.rendering import load_renderer
+    from astuner.model.rendering import load_renderer
 
     config, estimator = run.config, recipe.make_estimator(run, control.hooks)
     check_whole_model(config.model.path, "the backbone 'verl'")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from astuner.training.losses import KlType, token_terms
+from astuner.runs.training.losses import KlType, token_terms
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +41,7 @@ def compute_weighed_loss(
 ) -> tuple[Tensor, dict[str, Any]]:
     """Return the loss of a pass, and sums over its tokens as metrics.
 
-    The loss of each token (`astuner.training.losses`) times the factor (`shares`) that core computed from the whole mini-batch:
+    The loss of each token (`astuner.runs.training.losses`) times the factor (`shares`) that core computed from the whole mini-batch:
     the sum over passes is the loss, so neither passes nor padding change it. Workers average their gradients, so it is multiplied
     by their number. Without `old_log_probs` the weights are those of the step's start, and the ratio is 1.
     `record` gets the values of the trained tokens.

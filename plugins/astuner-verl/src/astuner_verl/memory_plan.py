@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from astuner.config.trees import get
-from astuner.errors import UsageError
-from astuner.memory.engine_share import plan_engine_share
-from astuner.memory.parts import MAIN_MEMORY, MemoryPart, MemoryPlan, MemoryQuestion
-from astuner.memory.sharded_trainer import ShardedTrainer, plan_sharded_trainer
-from astuner.protocols import RunInfo
+from astuner.contract.errors import UsageError
+from astuner.contract.protocols import RunInfo
+from astuner.settings.config.trees import get
+from astuner.settings.memory_estimate.engine_share import plan_engine_share
+from astuner.settings.memory_estimate.parts import MAIN_MEMORY, MemoryPart, MemoryPlan, MemoryQuestion
+from astuner.settings.memory_estimate.sharded_trainer import ShardedTrainer, plan_sharded_trainer
 from astuner_verl.alignment import ACTOR, AUTO, MODEL, REF, ROLLOUT
 from astuner_verl.native_configuration import Machine, resolve_configuration
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.config.rollout import Rollout
-from astuner.config.trees import get, put
-from astuner.errors import ConfigError, Problem
-from astuner.install_hints import install_command
-from astuner.protocols.settled_value import settle_sequences
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.settings.config.rollout import Rollout
+from astuner.settings.config.trees import get, put
+from astuner.shared.install_hints import install_command
 from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, SHARE, SYNC, find_indivisible
 from astuner_verl.process_environment import Device
 

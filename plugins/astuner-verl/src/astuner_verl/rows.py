@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import frozen
 
-from astuner.schema import Sample
+from astuner.contract.schema import Sample
 from astuner_verl.token_record import NUMBERS
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, field, frozen
 
-from astuner.training.losses import TokenTerms, stack_token_values
-from astuner.training.token_values import TokenValues
+from astuner.runs.training.losses import TokenTerms, stack_token_values
+from astuner.runs.training.token_values import TokenValues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ class PassRecord:
     lengths: NDArray[np.int64]
     """[rows] trained tokens"""
     stack: NDArray[np.float32]
-    """[6, tokens], as `astuner.training.losses.stack_token_values` returns it"""
+    """[6, tokens], as `astuner.runs.training.losses.stack_token_values` returns it"""
 
     def to_values(self, ref_kl: float) -> tuple[list[int], TokenValues]:
         """Return the numbers of the rows, and their values."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.errors import AstunerError, RunFailed, UsageError
-from astuner.processes.log_lines import select_telling_lines
+from astuner.contract.errors import AstunerError, RunFailed, UsageError
+from astuner.shared.processes.log_lines import select_telling_lines
 from astuner_verl.process_environment import SILENCE, SILENCE_S
 
 LOOK_S = 1.0

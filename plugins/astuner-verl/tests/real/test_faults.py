@@ -11,11 +11,11 @@ import pytest
 from quickstart_project import START_S
 from run_viewer import open_viewer
 
-from astuner.processes.ports import accepts
-from astuner.services.ray import ray
-from astuner.services.running import ServiceHost, run_services
-from astuner.testing.run_infos import run_info
-from astuner.testing.waiting import until
+from astuner.shared.processes.ports import accepts
+from astuner.shared.services.ray import ray
+from astuner.shared.services.running import ServiceHost, run_services
+from astuner_devkit.run_infos import run_info
+from astuner_devkit.waiting import until
 
 from .conftest import succeeded
 

@@ -13,7 +13,7 @@ import pytest
 from quickstart_project import START_S
 from ticket_project import write_ticket_project
 
-from astuner.testing.waiting import until
+from astuner_devkit.waiting import until
 
 from .conftest import Project, succeeded
 

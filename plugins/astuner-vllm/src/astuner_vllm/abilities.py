@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from astuner.errors import ConfigError, Problem
-from astuner.protocols import RunInfo
-from astuner.schema import Request, Sampling
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Request, Sampling
 from astuner_vllm.failures import Refused
 from astuner_vllm.registration import BACKEND
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from astuner.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem
 
 KEY = "astuner.rollout.vllm.engine_args"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from astuner.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem
 
 KEY = "astuner.model.path"
 

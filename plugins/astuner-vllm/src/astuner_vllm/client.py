@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from attrs import evolve
 
-from astuner.schema import Chunk, Request
+from astuner.contract.schema import Chunk, Request
 from astuner_vllm.adapters import METHOD
 from astuner_vllm.answer_reader import AnswerReader
 from astuner_vllm.failures import BadAnswer, Refused, ServerError, ServerLost, describe_error

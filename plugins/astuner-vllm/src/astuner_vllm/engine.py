@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from attrs import evolve
 
-from astuner.protocols import RunInfo, SettledValue
-from astuner.schema import Capabilities, Chunk, Request
+from astuner.contract.protocols import RunInfo, SettledValue
+from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner_vllm.generate_request import CONSTRAINTS
 from astuner_vllm.options import VllmOptions
 from astuner_vllm.player_access import ServerAccess
 from astuner_vllm.server import Say
 
 if TYPE_CHECKING:
-    from astuner.memory.parts import MemoryPlan, MemoryQuestion
+    from astuner.settings.memory_estimate.parts import MemoryPlan, MemoryQuestion
     from astuner_vllm.fleet import Fleet
     from astuner_vllm.member import Member
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.errors import AstunerError
+from astuner.contract.errors import AstunerError
 
 
 class ServerError(AstunerError):

@@ -10,8 +10,8 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.errors import AstunerError
-from astuner.schema import Chunk, Request
+from astuner.contract.errors import AstunerError
+from astuner.contract.schema import Chunk, Request
 from astuner_vllm.client import ServerClient, WeightSync
 from astuner_vllm.failures import Refused, ServerError, ServerLost, ServerSilent
 from astuner_vllm.member import Member

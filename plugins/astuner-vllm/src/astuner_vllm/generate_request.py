@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any
 
-from astuner.schema import Request
+from astuner.contract.schema import Request
 
 CONSTRAINTS = ("json_object", "json_schema")
 """Supported kinds of `Request.constraint`. A model's form of tool calls is not known here."""

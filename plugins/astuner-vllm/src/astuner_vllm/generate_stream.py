@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from attrs import field, frozen
 
-from astuner.schema import FinishReason
+from astuner.contract.schema import FinishReason
 from astuner_vllm.failures import BadAnswer, Refused
 
 DONE = b"[DONE]"

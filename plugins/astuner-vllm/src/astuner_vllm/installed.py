@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.install_hints import install_command
+from astuner.shared.install_hints import install_command
 
 
 def explain_absence() -> str:

@@ -8,8 +8,8 @@ from functools import partial
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
-from astuner.errors import ConfigError, Problem
-from astuner.protocols import RunInfo
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols import RunInfo
 from astuner_vllm.checkpoint import choose_trained_dtype, read_model_config, read_saved_dtype
 from astuner_vllm.client import ServerClient
 from astuner_vllm.command import SERVED_NAME, ServerCommand, server_command
@@ -21,7 +21,7 @@ from astuner_vllm.server import Say, ServerPlan
 from astuner_vllm.warm import SERVER_KEY, find_warm, fingerprint
 
 if TYPE_CHECKING:
-    from astuner.processes import ProgramHandle
+    from astuner.shared.processes import ProgramHandle
 
 
 def make_own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[Member]:
@@ -82,7 +82,7 @@ def vocabulary_size(run_info: RunInfo) -> int | None:
 
 
 def _member(name: str, options: VllmOptions, run_info: RunInfo, command: partial[ServerCommand], key: str) -> Member:
-    from astuner.processes import Lease
+    from astuner.shared.processes import Lease
 
     extra: dict[str, Any] = {}
     port = None

@@ -13,7 +13,7 @@ from astuner_vllm.client import ServerClient
 from astuner_vllm.server import Say, ServerPlan, start_server, wait_until_serving
 
 if TYPE_CHECKING:
-    from astuner.processes import ProgramHandle
+    from astuner.shared.processes import ProgramHandle
 
 LOOK_S = 2.0
 """Interval between checks of a lost external server."""

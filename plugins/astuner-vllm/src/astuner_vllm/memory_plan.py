@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from astuner.memory.engine_share import plan_engine_share
-from astuner.memory.parts import GIB, MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion
-from astuner.protocols import RunInfo
+from astuner.contract.protocols import RunInfo
+from astuner.settings.memory_estimate.engine_share import plan_engine_share
+from astuner.settings.memory_estimate.parts import GIB, MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion
 from astuner_vllm.command import SHARED_GPU_MEMORY
 from astuner_vllm.layout import count_servers, share_gpus
 from astuner_vllm.machine_settings import MEMORY

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
-from astuner.config.components import ONE_OR_MANY
+from astuner.settings.config.components import ONE_OR_MANY
 from astuner_vllm.arguments import explain_reserved
 
 

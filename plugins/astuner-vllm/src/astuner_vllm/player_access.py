@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from astuner.schema import Capabilities, Chunk, Request
+from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner_vllm.failures import ServerLost
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from importlib.metadata import Distribution, DistributionFinder, PackageNotFound
 from os import PathLike, environ
 from typing import Any
 
-from astuner.install_hints import install_command
+from astuner.shared.install_hints import install_command
 
 PLUGIN = "astuner"
 """Name of our entry point among vLLM's general plugins."""

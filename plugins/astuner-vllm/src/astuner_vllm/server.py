@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from attrs import field, frozen
 
-from astuner.errors import AstunerError
-from astuner.processes.log_lines import select_telling_lines
+from astuner.contract.errors import AstunerError
+from astuner.shared.processes.log_lines import select_telling_lines
 from astuner_vllm.failures import ServerError
 from astuner_vllm.startup_faults import find_startup_fault
 from astuner_vllm.startup_stages import find_stage
 
 if TYPE_CHECKING:
-    from astuner.processes import Lease, ProgramHandle
+    from astuner.shared.processes import Lease, ProgramHandle
     from astuner_vllm.command import ServerCommand
 
 PORTS = 5
@@ -60,7 +60,7 @@ class ServerPlan:
 
 async def start_server(plan: ServerPlan, say: Say) -> ProgramHandle:
     """Start a server and return it once it is ready; raises `ServerError` with the reason, leaving nothing running."""
-    from astuner.processes import free_port
+    from astuner.shared.processes import free_port
 
     attempt = 0
     while True:
@@ -74,8 +74,8 @@ async def start_server(plan: ServerPlan, say: Say) -> ProgramHandle:
 
 async def wait_until_serving(plan: ServerPlan, launched: ProgramHandle, say: Say) -> None:
     """Wait until a server answers; raises `ServerError` with the reason if it does not."""
-    from astuner.config.model import Ready
-    from astuner.processes import wait_until_ready
+    from astuner.settings.config.model import Ready
+    from astuner.shared.processes import wait_until_ready
 
     try:
         await wait_until_ready(
@@ -99,7 +99,7 @@ class _PortTakenError(ServerError):
 
 
 async def _start_at(port: int, plan: ServerPlan, say: Say) -> ProgramHandle:
-    from astuner.processes import launch
+    from astuner.shared.processes import launch
 
     command, url = plan.command(port), f"http://127.0.0.1:{port}"
     say(f"{plan.name}: starting vLLM with {command.facts['model']}; log: {plan.log}", "info")

@@ -9,10 +9,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from astuner.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
-    from astuner.processes import ProgramHandle, ProgramRecord
+    from astuner.shared.processes import ProgramHandle, ProgramRecord
     from astuner_vllm.server import Say
 
 PORT_KEY = "astuner.debug.debug_vllm_port"
@@ -29,8 +29,8 @@ def find_warm(
     `startup_timeout_s`, and always with `fresh`. Raises `ConfigError` if another run uses it, or another program has the
     port.
     """
-    from astuner.processes import attach, list_programs
-    from astuner.processes.ports import accepts
+    from astuner.shared.processes import attach, list_programs
+    from astuner.shared.processes.ports import accepts
 
     wanted = json.loads(json.dumps(dict(facts)))
     for record in list_programs():

@@ -17,10 +17,10 @@ from one_quickstart import one_quickstart
 from quickstart_project import QuickstartProject
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from astuner.config.model import Config, Model, Ready
-from astuner.config.rollout import Rollout
-from astuner.processes import free_port, launch, wait_until_ready
-from astuner.testing.run_infos import run_info
+from astuner.settings.config.model import Config, Model, Ready
+from astuner.settings.config.rollout import Rollout
+from astuner.shared.processes import free_port, launch, wait_until_ready
+from astuner_devkit.run_infos import run_info
 from astuner_local.tiny.tokenizer import train_tokenizer
 from astuner_vllm.command import server_command
 from astuner_vllm.installed import installed

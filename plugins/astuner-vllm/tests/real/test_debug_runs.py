@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astuner.processes import free_port, list_programs
+from astuner.shared.processes import free_port, list_programs
 
 WARM = "uses the vLLM server that was kept"
 

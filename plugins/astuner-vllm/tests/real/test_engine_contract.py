@@ -12,12 +12,12 @@ import pytest
 from attrs import evolve
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from astuner.config.model import Config, Model
-from astuner.config.rollout import Rollout
-from astuner.protocols import RunInfo
-from astuner.schema import Chunk, Request, Sampling
-from astuner.testing.contracts.engine import EngineContract
-from astuner.testing.run_infos import run_info
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Chunk, Request, Sampling
+from astuner.settings.config.model import Config, Model
+from astuner.settings.config.rollout import Rollout
+from astuner_devkit.contracts.engine import EngineContract
+from astuner_devkit.run_infos import run_info
 from astuner_vllm.engine import VllmEngine
 from astuner_vllm.options import VllmOptions
 

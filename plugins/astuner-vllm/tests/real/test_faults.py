@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from astuner.processes import attach, list_programs
-from astuner.testing import until
+from astuner.shared.processes import attach, list_programs
+from astuner_devkit import until
 
 START_S = 300
 """Until a run has started its server and gone so far."""

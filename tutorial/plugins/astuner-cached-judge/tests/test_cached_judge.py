@@ -14,14 +14,14 @@ import pytest
 from attrs import evolve, frozen
 
 from astuner import Judge, Verdict, WorkflowOutput
-from astuner.protocols import Candidate
-from astuner.schema import Episode, Failure, Group, Unjudged
-from astuner.testing import episode, group, run_info
-from astuner.testing.contracts import HooksContract, PackageContract
+from astuner.contract.protocols import Candidate
+from astuner.contract.schema import Episode, Failure, Group, Unjudged
 from astuner_cached_judge.extension import CachedJudgeHooks
 from astuner_cached_judge.judge import CachedJudge
 from astuner_cached_judge.keys import group_key, judge_key
 from astuner_cached_judge.store import VerdictStore
+from astuner_devkit import episode, group, run_info
+from astuner_devkit.contracts import HooksContract, PackageContract
 
 
 class TestCachedJudgeHooks(HooksContract):
@@ -264,8 +264,8 @@ def test_a_judge_is_another_one_with_another_version_or_option_or_text(tmp_path:
 
 def test_a_judge_is_the_same_one_in_another_process() -> None:
     code = (
-        "from astuner.protocols import Candidate as C; from astuner_cached_judge.keys import judge_key as k;"
-        "print(k(C(kind='judge', name='n', target='astuner.testing.judges:ExactAnswer'), None))"
+        "from astuner.contract.protocols import Candidate as C; from astuner_cached_judge.keys import judge_key as k;"
+        "print(k(C(kind='judge', name='n', target='astuner_devkit.judges:ExactAnswer'), None))"
     )
     made = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in range(2)}
     assert len(made) == 1
@@ -273,7 +273,7 @@ def test_a_judge_is_the_same_one_in_another_process() -> None:
 
 def wrapped(hooks: Any, options: CachedJudgeHooks.Options, directory: Path) -> Judge:
     info = run_info(directory)
-    strict = Candidate(kind="judge", name="strict", target="astuner.testing.judges:ExactAnswer", dist="acme")
+    strict = Candidate(kind="judge", name="strict", target="astuner_devkit.judges:ExactAnswer", dist="acme")
     return hooks(CachedJudgeHooks(options)).make_judge(strict, None, info)
 
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.errors import ConfigError
-from astuner.plugins.options import build_options
-from astuner.schema import StepReport, ValidationReport
-from astuner.testing import run_info
-from astuner.testing.contracts import HooksContract, PackageContract
+from astuner.contract.errors import ConfigError
+from astuner.contract.schema import StepReport, ValidationReport
+from astuner.settings.plugins.options import build_options
+from astuner_devkit import run_info
+from astuner_devkit.contracts import HooksContract, PackageContract
 from astuner_step_notifier import extension, poster
 from astuner_step_notifier.extension import StepNotifierHooks
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ajet.schema.task import WorkflowOutput, WorkflowTask
 
 if TYPE_CHECKING:
-    from astuner.protocols import RunInfo
+    from astuner.contract.protocols import RunInfo
 
 __all__ = ["BaseJudge", "WorkflowOutput", "WorkflowTask"]
 

@@ -9,7 +9,7 @@ from ajet.schema.task import Task
 
 if TYPE_CHECKING:
     import astuner
-    from astuner.protocols import RunInfo
+    from astuner.contract.protocols import RunInfo
 
 __all__ = ["BaseTaskReader", "Task"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from astuner.config.dialects import Translation
+from astuner.settings.config.dialects import Translation
 from astuner_ajet.dialect.keys import HYDRA, ROOTS
 from astuner_ajet.dialect.translation import ROOT, Translator
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import attrs
 from attrs import define, field
 
-from astuner.config.dialects import Answer, Translation
-from astuner.config.model import Config
+from astuner.settings.config.dialects import Answer, Translation
+from astuner.settings.config.model import Config
 from astuner_ajet.dialect.keys import (
     DROPPED,
     DROPPED_VERL,

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 from astuner_envs.server.body import Body, read_body
 from astuner_envs.server.faults import BadRequest, Fault, ServerFull, Unauthorised
 from astuner_envs.server.instances import Instances

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from astuner.http_server import LARGE_BODY, load_json
+from astuner.model.http_server import LARGE_BODY, load_json
 from astuner_envs.server.faults import OddBody, TooLarge
 from astuner_envs.server.surrogates import has_half_pair
 

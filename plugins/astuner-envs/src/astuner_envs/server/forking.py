@@ -13,8 +13,8 @@ from typing import Any
 
 from attrs import asdict
 
-from astuner.clients.env_service.token import TOKEN
-from astuner.errors import AstunerError
+from astuner.contract.errors import AstunerError
+from astuner_env_service.client.token import TOKEN
 from astuner_envs.server.faults import InstanceLost, ServerFull
 from astuner_envs.server.settings import Settings
 

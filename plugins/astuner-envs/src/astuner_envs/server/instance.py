@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import asdict
 
-from astuner.schema import Task
+from astuner.contract.schema import Task
 from astuner_envs.server.faults import BadRequest, Fault, InstanceLost, WorldFailed
 from astuner_envs.server.forking import Forking
 from astuner_envs.server.instance_process import CLOSE_S

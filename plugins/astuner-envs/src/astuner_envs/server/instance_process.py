@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from io import TextIOWrapper
 from typing import Any
 
-from astuner.plain_values import make_plain
-from astuner.processes.resource_bounds import set_limit
-from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
-from astuner.schema import Message, Task
+from astuner.contract.plain_values import make_plain
+from astuner.contract.schema import Message, Task
+from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
+from astuner.shared.processes.resource_bounds import set_limit
 from astuner_envs.server.served_environment import World, find_task_error
 from astuner_envs.server.settings import Limits
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
-from astuner.schema import Task
+from astuner.contract.schema import Task
 from astuner_envs.server.faults import BadRequest, Fault, InstanceLost, ServerFull
 from astuner_envs.server.forking import Forking
 from astuner_envs.server.instance import Channel, Instance

@@ -9,15 +9,15 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.config.model import Config
-from astuner.errors import DataError
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.component import Component
-from astuner.plugins.drivers import bind_environment, load
-from astuner.protocols import RunInfo
-from astuner.rollout.environments.guarded_environment import GuardedEnvironment
-from astuner.rollout.environments.selection import check_shape, choose_environment
-from astuner.schema import Task, WorkflowTask
+from astuner.contract.errors import DataError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Task, WorkflowTask
+from astuner.episodes.rollout.environments.guarded_environment import GuardedEnvironment
+from astuner.episodes.rollout.environments.selection import check_shape, choose_environment
+from astuner.settings.config.model import Config
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.component import Component
+from astuner.settings.plugins.drivers import bind_environment, load
 from astuner_envs.listing import ListsTasks
 
 KEY = "astuner env serve: --env"

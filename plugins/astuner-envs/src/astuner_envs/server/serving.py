@@ -7,8 +7,8 @@ import signal
 import socket
 from collections.abc import Callable
 
-from astuner.errors import UsageError
-from astuner.http_server import ServerLimits, guard_hosts, listen, make_server
+from astuner.contract.errors import UsageError
+from astuner.model.http_server import ServerLimits, guard_hosts, listen, make_server
 from astuner_envs.server.app import Endpoints
 from astuner_envs.server.forking import Forking
 from astuner_envs.server.instances import Instances

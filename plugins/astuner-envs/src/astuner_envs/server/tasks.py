@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import evolve
 
-from astuner.errors import UsageError
-from astuner.schema import Task
-from astuner.tabular.json_rows import read_json_rows
-from astuner.tabular.task_rows import make_tasks
+from astuner.contract.errors import UsageError
+from astuner.contract.schema import Task
+from astuner.shared.tabular.json_rows import read_json_rows
+from astuner.shared.tabular.task_rows import make_tasks
 from astuner_envs.listing import SPLITS
 from astuner_envs.server.faults import BadRequest
 from astuner_envs.server.instances import Instances

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from astuner.errors import AstunerError
+from astuner.contract.errors import AstunerError
 from astuner_envs.server.instance_process import serve_instance
 from astuner_envs.server.served_environment import World, load_world
 from astuner_envs.server.settings import Limits

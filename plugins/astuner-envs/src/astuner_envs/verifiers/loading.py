@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.errors import DataError, PluginError
-from astuner.install_hints import install_command, is_installed
-from astuner.plain_values import make_plain
+from astuner.contract.errors import DataError, PluginError
+from astuner.contract.plain_values import make_plain
+from astuner.shared.install_hints import install_command, is_installed
 
 EXTRA = "astuner-envs[verifiers]"
 

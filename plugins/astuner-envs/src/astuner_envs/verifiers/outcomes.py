@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from astuner.errors import ServiceUnavailable
-from astuner.plain_values import make_plain
-from astuner.schema import WorkflowOutput
+from astuner.contract.errors import ServiceUnavailable
+from astuner.contract.plain_values import make_plain
+from astuner.contract.schema import WorkflowOutput
 
 SURROUNDINGS = frozenset({"SandboxError", "InterceptionError", "TunnelError"})
 """Errors of `verifiers` that name what runs around the agent; what the model writes does not cause them."""

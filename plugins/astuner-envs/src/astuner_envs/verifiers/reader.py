@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from astuner.errors import DataError
-from astuner.protocols import RunInfo
-from astuner.schema import Message, Split, Task
+from astuner.contract.errors import DataError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Message, Split, Task
 from astuner_envs.verifiers.loading import check_installed, load_environment, resolve_environment
 from astuner_envs.verifiers.requirements import check_requirements
 from astuner_envs.verifiers.task_record import TaskRecord

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
-from astuner.errors import DataError
+from astuner.contract.errors import DataError
 from astuner_envs.verifiers.loading import get_roles
 
 CONTAINER_PROGRAMS = ("docker", "podman", "apptainer")

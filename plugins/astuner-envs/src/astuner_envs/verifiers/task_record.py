@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from astuner.errors import DataError
-from astuner.schema import Task
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Task
 
 METADATA_KEY = "verifiers"
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from astuner.errors import PluginError
-from astuner.protocols import ChatModel, Tuner, Workflow
-from astuner.schema import WorkflowOutput, WorkflowTask
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import ChatModel, Tuner, Workflow
+from astuner.contract.schema import WorkflowOutput, WorkflowTask
 from astuner_envs.verifiers.loading import build_task, check_installed, get_roles, load_environment, resolve_environment
 from astuner_envs.verifiers.outcomes import collect_output, raise_failure
 from astuner_envs.verifiers.task_record import METADATA_KEY, read_record

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from attrs import field, frozen
 from attrs.validators import and_, ge, le
 
-from astuner.schema import Message, Split, Task, WorkflowTask
+from astuner.contract.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.arithmetic import NotArithmetic, evaluate
 from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
 from astuner_envs.message_answers import extract_answer

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from attrs import field, frozen
 from attrs.validators import and_, ge, gt, le, lt
 
-from astuner.errors import PluginError
-from astuner.install_hints import install_command
-from astuner.schema import Message, Split, Task, WorkflowTask
+from astuner.contract.errors import PluginError
+from astuner.contract.schema import Message, Split, Task, WorkflowTask
+from astuner.shared.install_hints import install_command
 from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
 from astuner_envs.message_answers import extract_answer
 

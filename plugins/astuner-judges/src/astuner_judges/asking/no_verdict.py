@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.clients.llm import ContentFailure, LLMFailed
-from astuner.clients.llm_budget import LLMBudgetSpent
-from astuner.schema import Unjudged
+from astuner.contract.schema import Unjudged
+from astuner.shared.clients.llm import ContentFailure, LLMFailed
+from astuner.shared.clients.llm_budget import LLMBudgetSpent
 
 NO_ANSWER = "No answer was given."
 """The rationale for an empty answer, which is the worst without asking."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from astuner.config.sections import FileSplit
+    from astuner.settings.config.sections import FileSplit
     from astuner_judges.evaluation.configured_judges import ConfiguredJudge, JudgeSetup
     from astuner_judges.evaluation.judged_rows import JudgedRow
     from astuner_judges.evaluation.labelled import Fields, LabelledExample
@@ -114,7 +114,7 @@ def evaluate(
     A row holds a question, an answer and its label (a score, true or false, right or wrong), or several answers with ranks, or
     a chosen and a rejected answer. The judge gets rows of the same task together. Exits with 1 if no answer was judged.
     """
-    from astuner.config.sections import FileSplit
+    from astuner.settings.config.sections import FileSplit
     from astuner_judges.evaluation.configured_judges import load_judges
     from astuner_judges.evaluation.judged_rows import format_jsonl, format_wrong_rows
     from astuner_judges.evaluation.labelled import Fields
@@ -167,8 +167,8 @@ def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: boo
 
     Otherwise the first run does so.
     """
-    from astuner.errors import UsageError
-    from astuner.plugins.drivers import load
+    from astuner.contract.errors import UsageError
+    from astuner.settings.plugins.drivers import load
     from astuner_judges.evaluation.configured_judges import load_judges
 
     chosen = load_judges(conf, overrides, name)
@@ -193,7 +193,7 @@ def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: boo
 
 
 def _parse_columns(columns: Sequence[str]) -> dict[str, str]:
-    from astuner.errors import UsageError
+    from astuner.contract.errors import UsageError
 
     wrong = next((text for text in columns if not all(text.partition("="))), None)
     if wrong is not None:
@@ -202,8 +202,8 @@ def _parse_columns(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _read(split: FileSplit, fields: Fields) -> list[LabelledExample]:
-    from astuner.builtin.readers.dataset_file import DatasetFileReader
-    from astuner.config.sections import DatasetFileSection
+    from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
+    from astuner.settings.config.sections import DatasetFileSection
     from astuner_judges.evaluation.joining import join
     from astuner_judges.evaluation.labelled import read_examples
 
@@ -221,7 +221,7 @@ def _evaluate_judge(
 ) -> tuple[Report, list[JudgedRow]]:
     import asyncio
 
-    from astuner.plugins.hooks import Hooks
+    from astuner.settings.plugins.hooks import Hooks
     from astuner_judges.evaluation.judged_rows import list_rows
     from astuner_judges.evaluation.judging import ask
     from astuner_judges.evaluation.limits import find_limits

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from astuner.errors import UsageError
-from astuner.protocols import RunInfo
+from astuner.contract.errors import UsageError
+from astuner.contract.protocols import RunInfo
 
 if TYPE_CHECKING:
-    from astuner.config.loading import LoadedConfig
-    from astuner.plugins.catalog import Catalog
-    from astuner.protocols import Candidate
+    from astuner.contract.protocols import Candidate
+    from astuner.settings.config.loading import LoadedConfig
+    from astuner.settings.plugins.catalog import Catalog
 
 
 @frozen(kw_only=True)
@@ -42,10 +42,10 @@ def load_judges(conf: Path, overrides: Sequence[str], name: str | None = None) -
 
     Nothing else that the YAML names is loaded: a judge can be tried before model, agent and tasks exist.
     """
-    from astuner.config.loading import load_config
-    from astuner.planning.chooser import Chooser
-    from astuner.planning.judge_choice import list_named_judges
-    from astuner.plugins.catalog import Catalog
+    from astuner.settings.config.loading import load_config
+    from astuner.settings.planning.chooser import Chooser
+    from astuner.settings.planning.judge_choice import list_named_judges
+    from astuner.settings.plugins.catalog import Catalog
 
     loaded = load_config(conf, overrides, None, unused=("model.path", "rollout.user_workflow"))
     config = loaded.config

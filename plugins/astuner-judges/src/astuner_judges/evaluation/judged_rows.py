@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import asdict, evolve, frozen
 
-from astuner.schema import Unjudged, Verdict
+from astuner.contract.schema import Unjudged, Verdict
 from astuner_judges.evaluation.agreement import shares_of_rank
 from astuner_judges.evaluation.judging import JudgedExample
 from astuner_judges.evaluation.limits import Limits

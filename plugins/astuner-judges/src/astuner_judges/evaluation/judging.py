@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import evolve, frozen
 
-from astuner.judging.group_judging import judge_group
-from astuner.protocols import Judge
-from astuner.protocols.optional import ComparesSiblings, find_offer
-from astuner.schema import Call, Episode, Group, Unjudged, Verdict, WorkflowOutput
+from astuner.contract.protocols import Judge
+from astuner.contract.protocols.optional import ComparesSiblings, find_offer
+from astuner.contract.schema import Call, Episode, Group, Unjudged, Verdict, WorkflowOutput
+from astuner.episodes.judging.group_judging import judge_group
 from astuner_judges.evaluation.labelled import LabelledExample
 
 GROUPS_AT_ONCE = 32

@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from astuner.errors import DataError
-from astuner.schema import Task
-from astuner.tabular.strict_json import parse_json
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Task
+from astuner.shared.tabular.strict_json import parse_json
 
 GOOD_WORDS = frozenset({"right", "correct", "good", "true", "yes", "pass", "正确", "好", "对"})
 BAD_WORDS = frozenset({"wrong", "incorrect", "bad", "false", "no", "fail", "错误", "差", "错"})

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.schema import Verdict
+from astuner.contract.schema import Verdict
 from astuner_judges.evaluation.judging import JudgedExample
 
 _CLOSE = 0.25

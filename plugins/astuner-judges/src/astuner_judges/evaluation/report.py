@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import asdict, frozen
 
-from astuner.clients.llm_budget import Usage
-from astuner.schema import Unjudged, Verdict
+from astuner.contract.schema import Unjudged, Verdict
+from astuner.shared.clients.llm_budget import Usage
 from astuner_judges.evaluation.agreement import (
     accuracy,
     cohens_kappa,

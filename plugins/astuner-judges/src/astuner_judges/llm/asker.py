@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_budget import LLMBudgetSpent
-from astuner.clients.llm_json import ask_for_json
-from astuner.schema import Unjudged
+from astuner.contract.schema import Unjudged
+from astuner.shared.clients.llm import LLMClient, LLMFailed
+from astuner.shared.clients.llm_budget import LLMBudgetSpent
+from astuner.shared.clients.llm_json import ask_for_json
 from astuner_judges.asking import explain_failure, is_due_to_texts
 
 Shape = TypeVar("Shape")

@@ -10,10 +10,10 @@ from typing import Any
 
 from attrs import evolve
 
-from astuner.clients.fences import fence
-from astuner.errors import DataError
-from astuner.schema import Episode, Task, Unjudged
-from astuner.thoughts import split_thought
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Episode, Task, Unjudged
+from astuner.model.reasoning import split_thought
+from astuner.shared.clients.fences import fence
 from astuner_judges.asking import explain_missing_answer
 from astuner_judges.llm.options import LlmJudgeOptions
 
@@ -37,7 +37,7 @@ def describe_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged 
 
 def describe_conversation(episode: Episode, options: LlmJudgeOptions) -> str | None:
     """Return a completed episode's whole conversation, with the output's answer if that is not in it; None if it is empty."""
-    from astuner.transcript.episode_text import INDENT
+    from astuner.episodes.transcript.episode_text import INDENT
 
     metadata = episode.output.metadata if episode.output is not None else {}
     answer = _text(metadata.get(options.answer_key)) if options.answer_key is not None else None
@@ -84,7 +84,7 @@ def _omit_thought(answer: Any) -> Any:
 
 
 def _conversation(episode: Episode) -> str:
-    from astuner.transcript.episode_text import format_transcript
+    from astuner.episodes.transcript.episode_text import format_transcript
 
     # Without the episode's own names, so that the same work is the same question.
     nameless = evolve(episode, id="", task=evolve(episode.task, main_query=""), failures=(), findings={})

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import ClassVar
 
-from astuner.clients.llm import LLMClient
-from astuner.clients.llm_budget import Budget
-from astuner.errors import PluginError
-from astuner.install_hints import install_command
-from astuner.protocols import Judge, RunInfo
-from astuner.schema import Episode, Group, Task, Unjudged, Verdict
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import Judge, RunInfo
+from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict
+from astuner.shared.clients.llm import LLMClient
+from astuner.shared.clients.llm_budget import Budget
+from astuner.shared.install_hints import install_command
 from astuner_judges.asking import write_totals
 from astuner_judges.llm.asker import Asker
 from astuner_judges.llm.episode_text import describe_conversation, describe_task, describe_work

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from statistics import fmean
 
-from astuner.schema import Unjudged, Verdict
+from astuner.contract.schema import Unjudged, Verdict
 from astuner_judges.llm.asker import Asker, require_majority
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.pairs import shuffle_works

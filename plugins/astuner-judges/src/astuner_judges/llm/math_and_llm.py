@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from attrs import Attribute, evolve, field, frozen
 from attrs.validators import ge
 
-from astuner.clients.llm_budget import Budget
-from astuner.judging.simple_judges import make_judge
-from astuner.protocols import Judge, RunInfo
-from astuner.schema import Group, Unjudged, Verdict
+from astuner.contract.protocols import Judge, RunInfo
+from astuner.contract.schema import Group, Unjudged, Verdict
+from astuner.episodes.judging.simple_judges import make_judge
+from astuner.shared.clients.llm_budget import Budget
 from astuner_judges.llm.judge import LlmAsJudge
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.math_judge import MathAnswerAsJudge

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from attrs import evolve, frozen
 
-from astuner.schema import Unjudged, Verdict
+from astuner.contract.schema import Unjudged, Verdict
 from astuner_judges.llm.asker import Asker, require_majority
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.pairs import Pair, choose_pairs

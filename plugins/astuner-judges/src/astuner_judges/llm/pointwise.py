@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from astuner.schema import Unjudged, Verdict
+from astuner.contract.schema import Unjudged, Verdict
 from astuner_judges.asking import NO_ANSWER
 from astuner_judges.llm.asker import Asker
 from astuner_judges.llm.options import LlmJudgeOptions

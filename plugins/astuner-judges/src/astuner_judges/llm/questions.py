@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from astuner.clients.prompts import Prompt, fill_prompt, load_prompt, load_user_prompt
-from astuner.config.paths import resolve_path
-from astuner.errors import DataError
+from astuner.contract.errors import DataError
+from astuner.settings.config.paths import resolve_path
+from astuner.shared.clients.prompts import Prompt, fill_prompt, load_prompt, load_user_prompt
 from astuner_judges.asking import fence_rule
 from astuner_judges.llm.options import LlmJudgeOptions, Mode
 

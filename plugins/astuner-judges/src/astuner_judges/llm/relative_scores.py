@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from astuner.schema import Episode, Unjudged, Verdict
+from astuner.contract.schema import Episode, Unjudged, Verdict
 
 Works = Sequence[str | None]
 """The text of each episode of a group, in their order; None for an episode without an answer."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from astuner.errors import DataError
+from astuner.contract.errors import DataError
 from astuner_judges.evaluation.labelled import LabelledExample, digest
 from astuner_judges.rubrics.options import KEY, RubricsOptions
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_budget import Budget, LLMBudgetSpent
-from astuner.protocols import Judge, RunInfo
-from astuner.schema import Episode, Group, Task, Unjudged, Verdict
-from astuner.thoughts import split_thought
+from astuner.contract.protocols import Judge, RunInfo
+from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict
+from astuner.model.reasoning import split_thought
+from astuner.shared.clients.llm import LLMClient, LLMFailed
+from astuner.shared.clients.llm_budget import Budget, LLMBudgetSpent
 from astuner_judges.asking import NO_ANSWER, explain_failure, explain_missing_answer, write_totals
 from astuner_judges.evaluation.labelled import read_query, to_text
 from astuner_judges.rubrics.grading import make_grader

@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.errors import DataError, PluginError
-from astuner.protocols import Reader, RunInfo
-from astuner.schema import Split
+from astuner.contract.errors import DataError, PluginError
+from astuner.contract.protocols import Reader, RunInfo
+from astuner.contract.schema import Split
 from astuner_judges.evaluation.joining import join
 from astuner_judges.evaluation.labelled import LabelledExample, read_examples
 from astuner_judges.rubrics.examples import Example, build_examples, check_enough, has_an_order, make_counterexamples
@@ -65,9 +65,9 @@ def _read_first(reader: Reader, split: Split, options: RubricsOptions) -> list[L
 
 
 def _make_reader(options: RubricsOptions, run_info: RunInfo) -> Reader:
-    from astuner.plugins.catalog import Catalog
-    from astuner.plugins.drivers import load, make
-    from astuner.plugins.options import build_options
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.plugins.drivers import load, make
+    from astuner.settings.plugins.options import build_options
 
     name = options.input_data_type
     section: Mapping[str, Any] = getattr(options, name)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.errors import DataError
-from astuner.protocols import RunInfo
+from astuner.contract.errors import DataError
+from astuner.contract.protocols import RunInfo
 from astuner_judges.rubrics.options import RubricsOptions
 
 

@@ -11,12 +11,12 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 from attrs.validators import ge, le
 
-from astuner.config.places import format_path
-from astuner.config.structure_errors import FaultsError
-from astuner.config.structuring import make_converter
-from astuner.config.yaml_bounds import load_plain_yaml
-from astuner.errors import DataError
-from astuner.runs.atomic import write_text
+from astuner.contract.errors import DataError
+from astuner.runs.store.atomic import write_text
+from astuner.settings.config.places import format_path
+from astuner.settings.config.structure_errors import FaultsError
+from astuner.settings.config.structuring import make_converter
+from astuner.settings.config.yaml_bounds import load_plain_yaml
 from astuner_judges.rubrics.rubric import Theme, make_names_distinct, to_one_line
 
 VERSION = 1

@@ -10,8 +10,8 @@ import torch
 from attrs import define
 from torch import Tensor
 
-from astuner.errors import AstunerError
-from astuner.schema import Request
+from astuner.contract.errors import AstunerError
+from astuner.contract.schema import Request
 from astuner_local.engine.attention import StepAttention
 from astuner_local.engine.kv_cache import ROWS, KvCache, round_up
 from astuner_local.engine.placement import Placement

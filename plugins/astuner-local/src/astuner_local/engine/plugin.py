@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 
-from astuner.protocols import RunInfo
-from astuner.protocols.settled_value import settle_sequences
-from astuner.schema import Capabilities, Chunk, Request
+from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.contract.schema import Capabilities, Chunk, Request
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from astuner.rollout.recipe import Recipe
+    from astuner.episodes.rollout.recipe import Recipe
     from astuner_local.engine.serving import Serving
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from astuner.schema import Request, Sampling
+from astuner.contract.schema import Request, Sampling
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.engine.slots import Generation
 

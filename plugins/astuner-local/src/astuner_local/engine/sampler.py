@@ -8,7 +8,7 @@ import torch
 from attrs import field, frozen
 from torch import Tensor
 
-from astuner.schema import Sampling
+from astuner.contract.schema import Sampling
 from astuner_local.engine.uniforms import draw_uniforms
 
 

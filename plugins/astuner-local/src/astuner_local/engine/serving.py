@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import nn
 
-from astuner.errors import AstunerError
-from astuner.schema import Chunk, Request
+from astuner.contract.errors import AstunerError
+from astuner.contract.schema import Chunk, Request
 from astuner_local.device import Device, choose_device
 from astuner_local.engine.batch import BatchEngine, EngineStats
 from astuner_local.engine.reproducible import is_reproducible
@@ -37,7 +37,7 @@ def load(path: str, dtype: str, *, device: Device = "auto", threads: int | None 
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
-    from astuner.config.adapters import ADAPTER_FILE
+    from astuner.settings.config.adapters import ADAPTER_FILE
     from astuner_local.trainer.model_io import load_model, read_config
 
     if threads is not None:

@@ -6,7 +6,7 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
-from astuner.schema import FinishReason, Request
+from astuner.contract.schema import FinishReason, Request
 
 
 def _no_ids() -> NDArray[np.int32]:

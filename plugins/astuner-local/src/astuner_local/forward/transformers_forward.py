@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from astuner.errors import AstunerError
+from astuner.contract.errors import AstunerError
 from astuner_local.forward.families import unwrap_causal_lm
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from textwrap import indent
 
-from astuner.schema import Episode, Group
-from astuner.transcript.episode_text import format_transcript
+from astuner.contract.schema import Episode, Group
+from astuner.episodes.transcript.episode_text import format_transcript
 
 SHOWN_EPISODES = 2
 

@@ -9,15 +9,15 @@ from importlib import resources
 from pathlib import Path
 from random import Random
 
-from astuner.errors import UsageError
-from astuner.planning.schema.json_schema import build_schema_text
-from astuner.plugins.catalog import Catalog
+from astuner.contract.errors import UsageError
+from astuner.settings.planning.schema.json_schema import build_schema_text
+from astuner.settings.plugins.catalog import Catalog
 from astuner_local.tiny.arithmetic import HELD_OUT, SHOWN, distinct_questions
 
 TRAINING_TASKS = 320
 VALIDATION_TASKS = 64
 
-SCHEMA = "astuner.schema.json"
+SCHEMA = "astuner.contract.schema.json"
 """The file that the first line of `tune.yaml` names."""
 
 SEED_LINE = "  seed: 0\n"

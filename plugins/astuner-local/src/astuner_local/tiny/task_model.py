@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from transformers import PreTrainedTokenizerFast
 
-from astuner.protocols import TinyModelJob
+from astuner.contract.protocols import TinyModelJob
 from astuner_local.tiny.maker import disable_progress_bars
 from astuner_local.tiny.model import new_model
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from transformers import PreTrainedTokenizerFast
 
-from astuner.protocols import TinyModelJob
+from astuner.contract.protocols import TinyModelJob
 from astuner_local.tiny.tokenizer import save_tokenizer, train_tokenizer
 
 VOCAB_SIZE = 2048

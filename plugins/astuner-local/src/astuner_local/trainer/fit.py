@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from astuner.protocols import Fit
+from astuner.contract.protocols import Fit
 from astuner_local.trainer.attention import attend_over
 from astuner_local.trainer.logprobs import token_logprobs
 from astuner_local.trainer.options import TrainerOptions

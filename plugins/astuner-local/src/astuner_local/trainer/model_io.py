@@ -11,8 +11,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from astuner.config.adapters import Adapters, read_adapters
-from astuner.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem
+from astuner.settings.config.adapters import Adapters, read_adapters
 
 
 def load_model(

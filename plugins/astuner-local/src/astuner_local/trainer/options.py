@@ -8,8 +8,8 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import deep_iterable, ge, gt, in_, instance_of, le, lt, optional
 
-from astuner.training.losses import KlType
-from astuner.training.minibatches import Aggregation
+from astuner.runs.training.losses import KlType
+from astuner.runs.training.minibatches import Aggregation
 
 Schedule = Literal["constant", "cosine", "linear"]
 """The schedule of the learning rate after the warm-up."""

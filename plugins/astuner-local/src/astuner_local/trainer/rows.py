@@ -6,8 +6,8 @@ import math
 
 from attrs import field, frozen
 
-from astuner.judging.advantages import WeightedSample
-from astuner.schema import Sample
+from astuner.contract.schema import Sample
+from astuner.episodes.judging.advantages import WeightedSample
 
 
 def _check_finite(instance: object, attribute: object, value: float) -> None:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim import Optimizer
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 from astuner_local.trainer.options import TrainerOptions
 
 TENSORS, FACTS = "trainer.safetensors", "trainer.json"

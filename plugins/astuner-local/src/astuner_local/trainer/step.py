@@ -11,8 +11,8 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from astuner.training.losses import stack_token_values, token_terms
-from astuner.training.signal import TOKEN_SUMS
+from astuner.runs.training.losses import stack_token_values, token_terms
+from astuner.runs.training.signal import TOKEN_SUMS
 from astuner_local.trainer.attention import Layout, attend_over, make_layout
 from astuner_local.trainer.logprobs import token_logprobs
 from astuner_local.trainer.options import TrainerOptions

@@ -10,11 +10,11 @@ import torch
 from attrs import frozen
 from transformers.utils.logging import disable_progress_bar
 
-from astuner.protocols import Fit, RunInfo, WarmStartJob, WarmStartResult
-from astuner.rendering import load_renderer
-from astuner.runs.atomic import AGAIN, explain_os_errors
-from astuner.schema import Sample
-from astuner.training.supervised import SCHEDULE, count_steps, count_warmup_steps, train_on_demonstrations
+from astuner.contract.protocols import Fit, RunInfo, WarmStartJob, WarmStartResult
+from astuner.contract.schema import Sample
+from astuner.model.rendering import load_renderer
+from astuner.runs.store.atomic import AGAIN, explain_os_errors
+from astuner.runs.training.supervised import SCHEDULE, count_steps, count_warmup_steps, train_on_demonstrations
 from astuner_local.device import choose_device, read_device
 from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions

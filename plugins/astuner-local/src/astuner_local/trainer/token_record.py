@@ -8,7 +8,7 @@ import torch
 from attrs import define, field
 from torch import Tensor
 
-from astuner.training.token_values import TokenValues, join_passes
+from astuner.runs.training.token_values import TokenValues, join_passes
 
 
 @define(eq=False)

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from astuner.protocols import Fit
-from astuner.schema import Sample
-from astuner.training.losses import divergence
-from astuner.training.minibatches import compute_token_shares, cut_mini_batches
-from astuner.training.schedule import compute_learning_rate
-from astuner.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, select_live_rows
-from astuner.training.token_values import TokenValues
+from astuner.contract.protocols import Fit
+from astuner.contract.schema import Sample
+from astuner.runs.training.losses import divergence
+from astuner.runs.training.minibatches import compute_token_shares, cut_mini_batches
+from astuner.runs.training.schedule import compute_learning_rate
+from astuner.runs.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, select_live_rows
+from astuner.runs.training.token_values import TokenValues
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.trainer.fit import measure_fit

@@ -13,9 +13,9 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from astuner.schema import Call, Episode, Message
-from astuner.token_streams import conversation, prompt_length, stream_length
-from astuner.transcript.trained_tokens import mark_trained_tokens
+from astuner.contract.schema import Call, Episode, Message
+from astuner.contract.token_streams import conversation, prompt_length, stream_length
+from astuner.episodes.transcript.trained_tokens import mark_trained_tokens
 from astuner_loggers.otel.drafts import EventDraft, Plain, SpanDraft, TraceDraft
 from astuner_loggers.otel.messages import Document, MessageConverter, read_text
 from astuner_loggers.otel.outcome import describe_failure, list_details, list_evaluations, list_findings, list_outcome

@@ -12,8 +12,8 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.protocols import RunInfo
-from astuner.runs.atomic import write_json
+from astuner.contract.protocols import RunInfo
+from astuner.runs.store.atomic import write_json
 
 FILE = "otel/astuner.json"
 """In the run directory, where the other loggers keep the like."""

@@ -14,10 +14,10 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
 from astuner import hookimpl
-from astuner.errors import PluginError
-from astuner.install_hints import install_command
-from astuner.protocols import RunInfo
-from astuner.schema import Group
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Group
+from astuner.shared.install_hints import install_command
 from astuner_loggers.episodes import choose_evenly
 from astuner_loggers.otel.address import PATH, check_address, complete_address, find_default_address
 from astuner_loggers.otel.destination import Destination

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from astuner.config.secrets import Secrets
-from astuner.schema import Message
-from astuner.transcript.terminal_text import Page
+from astuner.contract.schema import Message
+from astuner.episodes.transcript.terminal_text import Page
+from astuner.settings.config.secrets import Secrets
 from astuner_loggers.episodes import to_encodable
 
 Document = Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astuner.schema import Episode, Unjudged, Verdict
+from astuner.contract.schema import Episode, Unjudged, Verdict
 from astuner_loggers.otel.drafts import EventDraft, Plain
 from astuner_loggers.otel.messages import Document
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from astuner.schema import Episode, Group, Task
+from astuner.contract.schema import Episode, Group, Task
 
 
 @frozen(kw_only=True)

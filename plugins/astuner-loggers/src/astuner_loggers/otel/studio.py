@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from astuner.schema import Episode
+from astuner.contract.schema import Episode
 from astuner_loggers.otel.messages import Document, MessageConverter, shorten_texts
 from astuner_loggers.otel.session import WatchedAdapter, describe_error, open_session
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from astuner.schema import Call, Message
-from astuner.token_streams import prompt_length
+from astuner.contract.schema import Call, Message
+from astuner.contract.token_streams import prompt_length
 
 
 @frozen(kw_only=True, eq=False)

@@ -7,7 +7,7 @@ from urllib.parse import quote, quote_plus
 
 from attrs import frozen
 
-from astuner.errors import UsageError
+from astuner.contract.errors import UsageError
 
 
 @frozen(kw_only=True)

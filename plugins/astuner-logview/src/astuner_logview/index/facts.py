@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from astuner.runs.codec import load_output, load_verdict
-from astuner.schema import Unjudged, Verdict
+from astuner.contract.schema import Unjudged, Verdict
+from astuner.runs.store.codec import load_output, load_verdict
 from astuner_logview.index.message_text import iterate_message_texts
 
 QUERY = 200

@@ -10,10 +10,10 @@ from typing import Any
 
 from attrs import asdict, define, field, frozen
 
-from astuner.errors import AstunerError
-from astuner.inspection.run import Run
-from astuner.judging.advantages import RewardedAgent, estimate_advantages, is_group_relative
-from astuner.judging.estimators import (
+from astuner.contract.errors import AstunerError
+from astuner.contract.protocols import Estimator
+from astuner.episodes.judging.advantages import RewardedAgent, estimate_advantages, is_group_relative
+from astuner.episodes.judging.estimators import (
     DrGrpo,
     Grpo,
     ReinforcePlusPlus,
@@ -21,7 +21,7 @@ from astuner.judging.estimators import (
     ReinforcePlusPlusEpisode,
     Rloo,
 )
-from astuner.protocols import Estimator
+from astuner.runs.inspection.run import Run
 
 ESTIMATORS: Mapping[str, type] = {
     "grpo": Grpo,
@@ -161,7 +161,7 @@ UNREWARDED_REASON = "coalesce(judge_reason, CASE completed WHEN 1 THEN 'no verdi
 
 
 def list_compared(group: Sequence[sqlite3.Row], *, by_agent: bool) -> list[list[RewardedAgent]]:
-    """Return the lists whose members are compared with each other, as `astuner.judging.advantages` makes them of episodes."""
+    """Return the lists whose members are compared with each other, as `astuner.episodes.judging.advantages` makes them of episodes."""
     owners = [json.loads(row["owners"]) for row in group]
     everyone = list(dict.fromkeys(agent for one in owners for agent in one["sampled"]))
     found: dict[str, list[RewardedAgent]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.runs.record_outline import read_outline
+from astuner.runs.store.record_outline import read_outline
 from astuner_logview.index.facts import NO_VERDICT, Row, read_facts, read_rationale, read_texts, read_verdict
 
 LARGEST = 2**63 - 1

@@ -8,7 +8,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from astuner.private_files import DIRECTORY_MODE
+from astuner.shared.private_files import DIRECTORY_MODE
 from astuner_logview.index.schema import VERSION
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from astuner.runs.codec import load_episode, load_verdict
-from astuner.runs.record_outline import read_outline
-from astuner.runs.store_lines import UNREADABLE, read_line
-from astuner.schema import Episode
+from astuner.contract.schema import Episode
+from astuner.runs.store.codec import load_episode, load_verdict
+from astuner.runs.store.record_outline import read_outline
+from astuner.runs.store.store_lines import UNREADABLE, read_line
 from astuner_logview.index.file_blocks import read_exactly
 from astuner_logview.index.schema import SPLITS
 

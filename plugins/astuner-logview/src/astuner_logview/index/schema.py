@@ -6,7 +6,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from astuner.private_files import FILE_MODE
+from astuner.shared.private_files import FILE_MODE
 
 VERSION = 2
 """Changes with the tables and with what is in them; an index of another version is made again."""

@@ -13,7 +13,7 @@ from typing import IO
 
 from attrs import define, field
 
-from astuner.private_files import open_private
+from astuner.shared.private_files import open_private
 from astuner_logview.index.places import find_index
 from astuner_logview.index.unused import delete_unused
 from astuner_logview.index.writer import IndexWriter

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from astuner.runs.store_lines import UNREADABLE
+from astuner.runs.store.store_lines import UNREADABLE
 from astuner_logview.index.facts import Row
 from astuner_logview.index.file_blocks import (
     BLOCK,

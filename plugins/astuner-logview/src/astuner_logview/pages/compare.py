@@ -7,10 +7,10 @@ from typing import Any
 
 from attrs import asdict
 
-from astuner.inspection.comparison import CURVES, compare_runs
-from astuner.inspection.run import Run
-from astuner.inspection.task_scores import TaskScore
-from astuner.schema import Split
+from astuner.contract.schema import Split
+from astuner.runs.inspection.comparison import CURVES, compare_runs
+from astuner.runs.inspection.run import Run
+from astuner.runs.inspection.task_scores import TaskScore
 from astuner_logview.errors import BadRequest
 from astuner_logview.index.schema import SPLITS
 from astuner_logview.library import Library, LibraryRun

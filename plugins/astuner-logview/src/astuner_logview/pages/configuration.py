@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from astuner.plugins.catalog import Catalog
-from astuner.private_files import open_private
+from astuner.settings.plugins.catalog import Catalog
+from astuner.shared.private_files import open_private
 from astuner_logview.errors import BadRequest
 from astuner_logview.library import Library
 from astuner_logview.pages.configuration_sections import EXAMPLES, list_sections

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from astuner.schema import Call, Episode
-from astuner.token_streams import prompt_length
-from astuner.transcript.conversations import name_conversations
-from astuner.transcript.trained_tokens import mark_trained_tokens
+from astuner.contract.schema import Call, Episode
+from astuner.contract.token_streams import prompt_length
+from astuner.episodes.transcript.conversations import name_conversations
+from astuner.episodes.transcript.trained_tokens import mark_trained_tokens
 from astuner_logview.errors import BadRequest, Missing
 from astuner_logview.index.message_text import list_tool_calls, read_content, read_reasoning
 from astuner_logview.index.schema import SPLITS

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from astuner.schema import Episode, Unjudged, Verdict
-from astuner.token_streams import find_stretches, index_calls, join_ids
+from astuner.contract.schema import Episode, Unjudged, Verdict
+from astuner.contract.token_streams import find_stretches, index_calls, join_ids
 from astuner_logview.errors import Missing
 from astuner_logview.index.message_text import read_content
 from astuner_logview.index.schema import SPLITS

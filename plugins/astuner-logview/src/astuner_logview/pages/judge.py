@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from astuner.errors import AstunerError
-from astuner.replays.agreement import AgreementCount
-from astuner.schema import Call, Episode, Group, Sample, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.contract.errors import AstunerError
+from astuner.contract.schema import Call, Episode, Group, Sample, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.runs.inspection.agreement import AgreementCount
 from astuner_logview.errors import Missing
 from astuner_logview.index.group_signal import read_scoring
 from astuner_logview.index.record_reading import GONE, read_episode_outline, read_stored_verdict

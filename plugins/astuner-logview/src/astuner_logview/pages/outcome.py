@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import asdict
 
-from astuner.schema import Episode, Failure, Unjudged, Verdict
+from astuner.contract.schema import Episode, Failure, Unjudged, Verdict
 
 LONGEST = 100_000
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from astuner.errors import AstunerError
-from astuner.inspection.metric_names import find_metric_name
-from astuner.inspection.summary import VALIDATION
-from astuner.runs.metric_rows import read_curve
+from astuner.contract.errors import AstunerError
+from astuner.runs.inspection.metric_names import find_metric_name
+from astuner.runs.inspection.summary import VALIDATION
+from astuner.runs.store.metric_rows import read_curve
 from astuner_logview.index.schema import SPLITS
 from astuner_logview.library import Library, LibraryRun
 from astuner_logview.pages.problems import list_problems

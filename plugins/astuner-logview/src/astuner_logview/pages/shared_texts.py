@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 from typing import Any
 
-from astuner.schema import Episode
+from astuner.contract.schema import Episode
 from astuner_logview.index.message_text import read_content, read_reasoning
 
 

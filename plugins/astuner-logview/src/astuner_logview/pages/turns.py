@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from astuner.schema import Call, Episode, Message
-from astuner.token_streams import stream_length
+from astuner.contract.schema import Call, Episode, Message
+from astuner.contract.token_streams import stream_length
 from astuner_logview.index.message_text import list_tool_calls, read_content, read_reasoning
 
 LONGEST = 100_000

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 from starlette.responses import Response
 
-from astuner.errors import AstunerError
+from astuner.contract.errors import AstunerError
 from astuner_logview.answers import encode_answer
 from astuner_logview.errors import Unanswerable
 

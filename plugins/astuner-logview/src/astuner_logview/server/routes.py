@@ -11,7 +11,7 @@ from attrs import define
 from starlette.requests import Request
 from starlette.responses import Response
 
-from astuner.http_server import load_json
+from astuner.model.http_server import load_json
 from astuner_logview.errors import BadRequest, Missing
 from astuner_logview.server.json_answers import Body, make_body
 from astuner_logview.server.refusals import Refusal

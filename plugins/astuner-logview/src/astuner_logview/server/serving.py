@@ -9,8 +9,8 @@ import socket
 import sys
 from collections.abc import Callable
 
-from astuner.errors import UsageError
-from astuner.http_server import ServerLimits, listen, make_server
+from astuner.contract.errors import UsageError
+from astuner.model.http_server import ServerLimits, listen, make_server
 from astuner_logview.server.app import App
 
 LIMITS = ServerLimits(max_connections=256, idle_timeout_s=60)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from astuner.schema import Episode
-from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls, stream_length
-from astuner.transcript.conversations import name_conversations
-from astuner.transcript.trained_tokens import mark_trained_tokens
+from astuner.contract.schema import Episode
+from astuner.contract.token_streams import Stretch, find_leaves, find_stretches, index_calls, stream_length
+from astuner.episodes.transcript.conversations import name_conversations
+from astuner.episodes.transcript.trained_tokens import mark_trained_tokens
 from astuner_logview.errors import Missing
 
 MAIN_LINE = "main line"

@@ -11,9 +11,9 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from astuner.schema import Call, Episode
-from astuner.token_streams import Stretch, join_ids
-from astuner.transcript.trained_tokens import mark_trained_tokens
+from astuner.contract.schema import Call, Episode
+from astuner.contract.token_streams import Stretch, join_ids
+from astuner.episodes.transcript.trained_tokens import mark_trained_tokens
 from astuner_logview.tokens.measures import MEASURES
 from astuner_logview.tokens.texts import TokenTexts
 from astuner_logview.trainer_values import CallValues

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from astuner.errors import AstunerError
-from astuner.protocols import Engine, RunInfo
-from astuner.schema import Capabilities, Chunk, FinishReason, Request
+from astuner.contract.errors import AstunerError
+from astuner.contract.protocols import Engine, RunInfo
+from astuner.contract.schema import Capabilities, Chunk, FinishReason, Request
 
 if TYPE_CHECKING:
     import httpx

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from trinity.common.experience import EID, Experience
 
-from astuner.judging.advantages import WeightedSample, compute_advantages
-from astuner.protocols import Estimator
-from astuner.protocols.optional import SaysWhatItCompares, find_offer
-from astuner.schema import Episode, Group
+from astuner.contract.protocols import Estimator
+from astuner.contract.protocols.optional import SaysWhatItCompares, find_offer
+from astuner.contract.schema import Episode, Group
+from astuner.episodes.judging.advantages import WeightedSample, compute_advantages
 from astuner_trinity.explorer.whole_step import ComparedGroup
 from astuner_trinity.rows import AGENT, COMPARED, EPISODE, EXPLORED, GROUP, SAMPLE, VERSION
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
-from astuner.errors import Interrupted
-from astuner.planning.replan import replan
-from astuner.protocols import Estimator, RunInfo
-from astuner.rollout.host import make_training_sampling, make_validation_sampling, open_rollouts
-from astuner.rollout.runner import RolloutRunner, Round
-from astuner.runs.episode_store import StoredEpisodes
-from astuner.schema import Split, Task
+from astuner.contract.errors import Interrupted
+from astuner.contract.protocols import Estimator, RunInfo
+from astuner.contract.schema import Split, Task
+from astuner.episodes.rollout.host import make_training_sampling, make_validation_sampling, open_rollouts
+from astuner.episodes.rollout.runner import RolloutRunner, Round
+from astuner.runs.store.episode_store import StoredEpisodes
+from astuner.settings.planning.replan import replan
 from astuner_trinity.explorer.engine import Versions, make_engine
 from astuner_trinity.explorer.experiences import build_experiences
 from astuner_trinity.layout import Layout
@@ -62,8 +62,8 @@ class Player:
     @classmethod
     async def open(cls, plan_file: str, model: Any, auxiliary: list[Any], steps_before: int) -> Player:
         """Plan the run again, and open gateway and runner over one of Trinity's engines."""
-        from astuner.plugins.hooks import Hooks
-        from astuner.rendering import load_renderer
+        from astuner.model.rendering import load_renderer
+        from astuner.settings.plugins.hooks import Hooks
 
         os.environ[AUXILIARY] = ",".join([f"{one.api_address}/v1" for one in auxiliary if one.api_address])
         again = replan(Layout.of_plan(plan_file).plan)

@@ -10,9 +10,9 @@ from trinity.buffer.buffer_reader import BufferReader
 from trinity.common.config import StorageConfig
 from trinity.common.workflows.workflow import Task as TrinityTask
 
-from astuner.planning.replan import replan
-from astuner.runs.codec import dump_plain
-from astuner.schema import Split, Task
+from astuner.contract.schema import Split, Task
+from astuner.runs.store.codec import dump_plain
+from astuner.settings.planning.replan import replan
 from astuner_trinity.explorer.workflow import GroupWorkflow
 from astuner_trinity.layout import Layout
 from astuner_trinity.schedule import Schedule
@@ -24,7 +24,7 @@ class Taskset(BufferReader):
 
     def __init__(self, config: StorageConfig) -> None:
         """Read the tasks."""
-        from astuner.plugins.hooks import Hooks
+        from astuner.settings.plugins.hooks import Hooks
 
         again = replan(Layout.of_plan(config.path).plan)
         plan, info = again.plan, again.run_info

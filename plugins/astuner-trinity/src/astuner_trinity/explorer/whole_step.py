@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from attrs import frozen
 
-from astuner.judging.advantages import RewardedAgent, estimate_advantages, list_compared
-from astuner.schema import Group
+from astuner.contract.schema import Group
+from astuner.episodes.judging.advantages import RewardedAgent, estimate_advantages, list_compared
 from astuner_trinity.rows import AGENT, COMPARED, EPISODE
 
 if TYPE_CHECKING:
     from trinity.common.experience import Experience
 
-    from astuner.protocols import Estimator
+    from astuner.contract.protocols import Estimator
 
 
 @frozen(kw_only=True)
@@ -66,8 +66,8 @@ def compare_step(rows: Sequence[Experience], estimator: Estimator | None = None)
 
 @cache
 def _make_estimator(plan_file: str) -> Estimator:
-    from astuner.planning.replan import replan
-    from astuner.plugins.hooks import Hooks
+    from astuner.settings.planning.replan import replan
+    from astuner.settings.plugins.hooks import Hooks
 
     again = replan(Path(plan_file))
     hooks = Hooks(again.plan.catalog, on_listener_error=print, options=again.run_info.config.plugins.options)

@@ -8,7 +8,7 @@ from trinity.common.experience import Experience
 from trinity.common.workflows.workflow import Task as TrinityTask
 from trinity.common.workflows.workflow import Workflow
 
-from astuner.schema import Task
+from astuner.contract.schema import Task
 from astuner_trinity.explorer.player import get_player
 from astuner_trinity.stages import STEPS_BEFORE
 

@@ -18,8 +18,8 @@ from trinity.buffer import get_buffer_reader
 from trinity.common.config import BufferConfig
 from trinity.common.experience import EID, CustomField, Experience
 
-from astuner.training.minibatches import Aggregation, compute_token_shares
-from astuner.training.schedule import compute_learning_rate
+from astuner.runs.training.minibatches import Aggregation, compute_token_shares
+from astuner.runs.training.schedule import compute_learning_rate
 from astuner_trinity.layout import Layout
 from astuner_trinity.rows import (
     AGENT,
@@ -155,7 +155,7 @@ def prepare_rows(
         for place, row in enumerate(rows)
         if tokens[place] and row.advantages is not None and bool((row.advantages != 0).any())
     ]
-    # In our loss, a divergence without any advantage makes no step (`astuner.training.signal`).
+    # In our loss, a divergence without any advantage makes no step (`astuner.runs.training.signal`).
     every_row = options["every_row"] and (bool(with_advantage) or not options.get("needs_advantage"))
     live = [place for place, count in enumerate(tokens) if count] if every_row else with_advantage
     idle = not live

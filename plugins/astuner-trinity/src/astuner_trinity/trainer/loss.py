@@ -12,7 +12,7 @@ from attrs import frozen
 from trinity.algorithm.entropy_loss_fn.entropy_loss_fn import EntropyLossFn
 from trinity.algorithm.policy_loss_fn.policy_loss_fn import PolicyLossFn
 
-from astuner.training.losses import KlType, TokenTerms, token_terms
+from astuner.runs.training.losses import KlType, TokenTerms, token_terms
 from astuner_trinity.rows import MEASURED
 from astuner_trinity.trainer.kept_values import KeptValues
 
@@ -61,7 +61,7 @@ def compute_weighed_loss(
 ) -> WeighedPass:
     """Return the loss of a pass.
 
-    Tensors are [rows, longest answer], `share` and `stale` [rows]. Each token's loss (`astuner.training.losses`) times its row's
+    Tensors are [rows, longest answer], `share` and `stale` [rows]. Each token's loss (`astuner.runs.training.losses`) times its row's
     factor, which core computed from the whole step: the sum over passes is the loss, so neither passes nor padding change it.
     Workers average their gradients, so it is multiplied by their number.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from astuner.protocols import Fit
+from astuner.contract.protocols import Fit
 from astuner_verl.first_choices import ASKED, FIRST
 from astuner_verl.host import STATE, Host
 from astuner_verl.rows import TrainRow

@@ -6,10 +6,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.config.trees import get, put
-from astuner.errors import ConfigError, Problem
-from astuner.protocols import RunInfo, WarmStartJob
-from astuner.training.supervised import count_steps
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols import RunInfo, WarmStartJob
+from astuner.runs.training.supervised import count_steps
+from astuner.settings.config.trees import get, put
 from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SYNC
 from astuner_verl.native_configuration import Machine, resolve_configuration
 

@@ -9,19 +9,19 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from astuner.errors import UsageError
-from astuner.judging.advantages import WeightedSample
-from astuner.processes.gpus import gpu_count
-from astuner.protocols import Fit, RunInfo, WarmStartJob, WarmStartResult
-from astuner.rendering import load_renderer
-from astuner.schema import Sample
-from astuner.services.ray import ADDRESS
-from astuner.services.running import ServiceHost
-from astuner.training.adapters import check_whole_model
-from astuner.training.export import export_model, read_dtype
-from astuner.training.minibatches import compute_token_shares
-from astuner.training.schedule import compute_learning_rate
-from astuner.training.supervised import SCHEDULE, count_steps, count_warmup_steps, train_on_demonstrations
+from astuner.contract.errors import UsageError
+from astuner.contract.protocols import Fit, RunInfo, WarmStartJob, WarmStartResult
+from astuner.contract.schema import Sample
+from astuner.episodes.judging.advantages import WeightedSample
+from astuner.model.rendering import load_renderer
+from astuner.runs.training.adapters import check_whole_model
+from astuner.runs.training.export import export_model, read_dtype
+from astuner.runs.training.minibatches import compute_token_shares
+from astuner.runs.training.schedule import compute_learning_rate
+from astuner.runs.training.supervised import SCHEDULE, count_steps, count_warmup_steps, train_on_demonstrations
+from astuner.shared.processes.gpus import gpu_count
+from astuner.shared.services.ray import ADDRESS
+from astuner.shared.services.running import ServiceHost
 from astuner_verl.cluster import attach, check_address, check_room, check_versions
 from astuner_verl.host import Update
 from astuner_verl.loss import LossOptions

@@ -6,8 +6,8 @@ import os
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from astuner.errors import UsageError
-from astuner.processes.gpus import gpu_count
+from astuner.contract.errors import UsageError
+from astuner.shared.processes.gpus import gpu_count
 
 PATHS = Path(__file__).parent / "paths"
 VLLM = "0.23.0"

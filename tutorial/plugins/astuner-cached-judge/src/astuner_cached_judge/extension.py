@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner import Judge, hookimpl
-from astuner.protocols import Candidate, RunInfo
+from astuner.contract.protocols import Candidate, RunInfo
 from astuner_cached_judge.judge import CachedJudge
 from astuner_cached_judge.keys import judge_key
 from astuner_cached_judge.store import VerdictStore

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from attrs import evolve
 
 from astuner import Judge, Verdict
-from astuner.schema import Episode, Group, Unjudged
+from astuner.contract.schema import Episode, Group, Unjudged
 from astuner_cached_judge.keys import episode_key, group_key
 from astuner_cached_judge.store import VerdictStore
 

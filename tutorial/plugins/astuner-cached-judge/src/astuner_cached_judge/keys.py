@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from astuner.protocols import Candidate
-from astuner.schema import Episode, Group
+from astuner.contract.protocols import Candidate
+from astuner.contract.schema import Episode, Group
 
 FORMAT = 1
 """Increased when keys change their meaning: verdicts of other formats are then not found."""

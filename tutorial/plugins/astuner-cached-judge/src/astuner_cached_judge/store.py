@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from astuner.schema import Unjudged, Verdict
+from astuner.contract.schema import Unjudged, Verdict
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, verdicts TEXT NOT NULL)",

@@ -10,8 +10,8 @@ from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt
 
 from astuner import hookimpl
-from astuner.protocols import RunInfo
-from astuner.schema import StepReport, ValidationReport
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import StepReport, ValidationReport
 from astuner_step_notifier.poster import Poster
 
 LAST_WAIT_S = 5.0

@@ -1,1 +1,0 @@
-"""The sandboxes of every install."""

@@ -1,0 +1,63 @@
+"""What each kind of component is, and in which process it runs.
+
+A component is any object of the right shape; nothing has to be subclassed except `Workflow` and `Judge`, which are short
+and carry defaults. A component class may have an attrs class `Options` as an attribute: its YAML section is structured into it
+strictly, and it is passed as the only argument of the constructor. Without `Options` the constructor takes no argument.
+A class that must know the run has a classmethod `from_run(options, run_info)`, which is called instead of the constructor
+(`options` is None without `Options`).
+
+Optional offers of a component are small Protocols in `astuner.contract.protocols.optional`.
+"""
+
+from __future__ import annotations
+
+from astuner.contract.protocols.backbone import Backbone
+from astuner.contract.protocols.candidate import Candidate
+from astuner.contract.protocols.components import Detector, Estimator, Judge, Logger, Reader, Sampled
+from astuner.contract.protocols.engine import Engine, MakeEngine
+from astuner.contract.protocols.own_venv import OwnVenv
+from astuner.contract.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
+from astuner.contract.protocols.sandbox import CommandResult, Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols.settled_value import SettledValue
+from astuner.contract.protocols.tracker import ContextPolicy, ContextRoom, EpisodeIdentity, MakeTracker, Tracked, Tracker
+from astuner.contract.protocols.warm_start import Fit, TinyModelJob, WarmStartJob, WarmStartResult
+from astuner.contract.protocols.workflow import ChatModel, Environment, MakeEnvironment, Tuner, Workflow
+
+__all__ = [
+    "Backbone",
+    "Candidate",
+    "ChatModel",
+    "CommandResult",
+    "ComponentMaker",
+    "ContextPolicy",
+    "ContextRoom",
+    "Control",
+    "Detector",
+    "Engine",
+    "Environment",
+    "EpisodeIdentity",
+    "EpisodeStore",
+    "Estimator",
+    "Fit",
+    "Judge",
+    "Logger",
+    "MakeEngine",
+    "MakeEnvironment",
+    "MakeTracker",
+    "OwnVenv",
+    "Reader",
+    "RunInfo",
+    "Sampled",
+    "SandboxSession",
+    "SandboxSpec",
+    "Sandboxes",
+    "SettledValue",
+    "TaskSource",
+    "TinyModelJob",
+    "Tracked",
+    "Tracker",
+    "Tuner",
+    "WarmStartJob",
+    "WarmStartResult",
+    "Workflow",
+]

@@ -1,0 +1,63 @@
+"""Tasks, as readers yield them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import evolve
+
+from astuner.contract.errors import DataError
+from astuner.contract.plain_values import make_plain, read_text, show_value
+from astuner.contract.protocols import Reader
+from astuner.contract.schema import Split, Task
+
+
+class CheckedTasks:
+    """Reads tasks whose values are plain; raises `DataError` for the first that holds what JSON does not have."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Check the tasks of `reader`."""
+        self._reader = reader
+        self._mended: set[tuple[Split, str]] = set()
+
+    def describe_mended(self) -> str | None:
+        """Return how many of the tasks that were read hold text that is not valid Unicode; None if none does."""
+        if not self._mended:
+            return None
+        split, task_id = min(self._mended)
+        return (
+            f"the text of {len(self._mended)} task(s) is not valid Unicode, the first is '{task_id}' ({split}): "
+            "each lone surrogate became U+FFFD"
+        )
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split."""
+        for task in self._reader.read(split):
+            checked, mended = check_task(task, split)
+            if mended:
+                self._mended.add((split, checked.task_id))
+            yield checked
+
+
+def check_task(task: object, split: Split) -> tuple[Task, bool]:
+    """Return a task with plain values, and whether some text of it was not valid Unicode."""
+    if not isinstance(task, Task):
+        raise DataError(f"the reader yielded {show_value(task)} ({split}); it must yield instances of astuner.Task")
+    names = {name: getattr(task, name) for name in ("main_query", "task_id", "env_type")}
+    checked: dict[str, Any] = {name: "" if value is None else read_text(value) for name, value in names.items()}
+    mended = any(type(value) is str and value != checked[name] for name, value in names.items())
+    place = f"task '{checked['task_id']}' ({split})"
+    for name, verb in (("init_messages", "hold"), ("metadata", "holds")):
+        plain = make_plain(getattr(task, name))
+        if plain.replaced is not None:
+            raise DataError(
+                f"{place}: {name} {verb} {plain.replaced}, which is not a JSON value; "
+                "leave it out in the reader, or store a path or text instead"
+            )
+        checked[name] = plain.value
+        mended = mended or plain.mended
+    for message in checked["init_messages"]:
+        if not isinstance(message, Mapping):
+            raise DataError(f"{place}: init_messages hold {message!r:.80}; a message is {{'role': 'user', 'content': TEXT}}")
+    return evolve(task, **checked), mended

@@ -1,0 +1,1 @@
+"""One episode and one group: played, judged, and turned into samples."""

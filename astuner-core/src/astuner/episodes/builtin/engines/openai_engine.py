@@ -1,0 +1,146 @@
+"""A remote OpenAI-compatible API as an engine: chat only, so it serves `debug` and evaluation and is never trained."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from attrs import field, frozen, validators
+
+from astuner.contract.errors import PluginError
+from astuner.contract.schema import Capabilities, Chunk, Request
+from astuner.model.rendering.errors import ApiError
+from astuner.shared.clients.backoff import parse_retry_after, pause_before_retry
+
+LONGEST_PAUSE_S = 30.0
+
+
+class OpenAIEngine:
+    """Forwards chat requests, with bounded retries and bounded concurrency."""
+
+    @frozen(kw_only=True)
+    class Options:
+        """The API, its model, time limits and retries."""
+
+        base_url: str
+        """With its version, as in `http://127.0.0.1:8000/v1`."""
+        model: str
+        """Its name there."""
+        api_key_env: str = "OPENAI_API_KEY"
+        """The environment variable that holds the key; without it no key is sent."""
+        timeout_s: float = field(default=120.0, validator=validators.gt(0))
+        """For one attempt."""
+        max_retries: int = field(default=3, validator=validators.ge(0))
+        """After 429, 5xx and lost connections, with growing pauses or those that the API asks for."""
+        max_concurrency: int = field(default=16, validator=validators.ge(1))
+        """Requests under way at once."""
+
+    first_pause_s = 0.5
+    """Before the first retry; each further one waits twice as long."""
+
+    def __init__(self, options: Options) -> None:
+        """Keep the options; nothing is sent yet."""
+        self._options = options
+        self._client: Any = None
+        self._places = asyncio.Semaphore(options.max_concurrency)
+        self._running = asyncio.Event()
+        self._running.set()
+
+    @classmethod
+    def lacks(cls, options: Mapping[str, Any]) -> str | None:
+        """Return why it cannot be the default engine: only a user knows an address."""
+        return None if options else "rollout.openai names no API: set its base_url and model"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Neither ids nor logprobs."""
+        return Capabilities(token_ids=False, logprobs=False)
+
+    async def start(self) -> None:
+        """Make the HTTP client."""
+        import httpx
+
+        key = os.environ.get(self._options.api_key_env)
+        self._client = httpx.AsyncClient(
+            base_url=self._options.base_url.rstrip("/"),
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            timeout=self._options.timeout_s,
+            limits=httpx.Limits(max_connections=self._options.max_concurrency),
+        )
+
+    async def chat(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer one request in OpenAI's chat form; raises ApiError for what the API refuses."""
+        await self._running.wait()
+        async with self._places:
+            attempt = 0
+            while True:
+                answer, failure, pause_s = await self._attempt({**body, "model": self._options.model})
+                if failure is None:
+                    return answer
+                if pause_s is None or attempt == self._options.max_retries:
+                    raise failure
+                await asyncio.sleep(
+                    pause_before_retry(attempt, first_s=self.first_pause_s, longest_s=LONGEST_PAUSE_S, asked_s=pause_s)
+                )
+                attempt += 1
+
+    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Refuse: the API has no token ids."""
+        raise PluginError(f"engine 'openai': {self._options.base_url} takes no token ids, so it cannot be trained through.")
+        yield  # makes this a generator, per the protocol
+
+    async def release(self, session: str) -> None:
+        """Nothing to release."""
+
+    async def update_weights(self, ref: Any, version: int) -> None:
+        """Refuse: the weights are not ours."""
+        raise PluginError("engine 'openai': a remote API takes no weights; use it with the debug backbone.")
+
+    async def pause(self) -> None:
+        """Hold new requests back."""
+        self._running.clear()
+
+    async def resume(self) -> None:
+        """Release them."""
+        self._running.set()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _attempt(self, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], ApiError | None, float | None]:
+        """Try once: the answer, or the failure and the pause (s) that a retry needs; None if a retry is pointless."""
+        import httpx
+
+        if self._client is None:
+            raise PluginError("engine 'openai': it is not started.")
+        where = f"{self._options.base_url} ({self._options.model})"
+        try:
+            response = await self._client.post("/chat/completions", json=body)
+        except httpx.HTTPError as error:
+            return {}, ApiError(503, f"{where} could not be reached: {error!r}", code="engine_error"), 0.0
+        if response.status_code == 200:
+            try:
+                return response.json(), None, None
+            except ValueError:
+                return {}, ApiError(503, f"{where} answered with no JSON: {response.text[:200]!r}", code="engine_error"), 0.0
+        said = _error(response)
+        text = f"{where} answered {response.status_code}: {said.get('message') or response.text[:300]}"
+        if response.status_code in (401, 403):
+            text += f" The key comes from the environment variable {self._options.api_key_env}."
+        if response.status_code in (408, 429) or response.status_code >= 500:
+            return {}, ApiError(503, text, code="engine_error"), parse_retry_after(response.headers.get("retry-after"))
+        status = 503 if response.status_code in (401, 403) else response.status_code
+        return {}, ApiError(status, text, code=said.get("code") or "engine_error", param=said.get("param"), retry=False), None
+
+
+def _error(response: Any) -> Mapping[str, Any]:
+    try:
+        said = response.json()["error"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return said if isinstance(said, dict) else {"message": str(said)}

@@ -1,0 +1,115 @@
+"""Tasks from a local file of rows: JSON lines or a JSON list, csv, tsv or parquet, by the ending of its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from astuner.contract.errors import DataError
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import Split, Task
+from astuner.settings.config.sections import DatasetFileSection, FileSplit
+from astuner.shared.tabular.cell_values import parse_json_columns
+from astuner.shared.tabular.csv_rows import SEPARATORS, read_csv_rows
+from astuner.shared.tabular.json_rows import read_json_rows
+from astuner.shared.tabular.parquet_rows import import_pyarrow, read_parquet_rows
+from astuner.shared.tabular.task_rows import Row, make_tasks
+
+_PACKED = {".gz": "gunzip -k", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zst": "unzstd", ".zip": "unzip"}
+_PACKED_MARKS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PK\x03\x04": ".zip"}
+_PARQUET_MARK = b"PAR1"
+_OTHER_FORMATS = {".arrow", ".feather", ".xlsx", ".xls"}
+_FORMATS = "JSON lines (.jsonl), a JSON list (.json), .csv, .tsv and .parquet"
+
+
+class DatasetFileReader:
+    """Streams the rows of a file, a task per row, in file order; the same rows give the same tasks and ids in each format."""
+
+    Options = DatasetFileSection
+
+    def __init__(self, options: DatasetFileSection, config_dir: Path) -> None:
+        self._options = options
+        self._config_dir = config_dir
+
+    @classmethod
+    def from_run(cls, options: DatasetFileSection, run_info: RunInfo) -> DatasetFileReader:
+        """Make the reader; paths start at the configuration's directory."""
+        return cls(options, run_info.config_dir)
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split; nothing when it is not configured.
+
+        Raises `DataError`: immediately for a file that cannot be opened, and while iterating for an invalid row. Raises
+        `PluginError` immediately for a parquet file if pyarrow is not installed.
+        """
+        section = "training" if split == "train" else "validation"
+        source = self._options.training if split == "train" else self._options.validation
+        if source is None:
+            return iter(())
+        path = self._find_file(source.file_path, f"astuner.task_reader.dataset_file.{section}.file_path")
+        if path.suffix.lower() == ".parquet":
+            import_pyarrow()
+        return make_tasks(
+            partial(_read_rows, path, source),
+            source.columns,
+            source.limit,
+            default_query=source.default_query,
+            keep_repeats=source.keep_repeats,
+        )
+
+    def list_files(self) -> Iterator[Path]:
+        """Yield the files of both splits."""
+        for source in (self._options.training, self._options.validation):
+            if source is not None:
+                yield (self._config_dir / Path(source.file_path).expanduser()).resolve()
+
+    def _find_file(self, given: str, key: str) -> Path:
+        path = (self._config_dir / Path(given).expanduser()).resolve()
+        if not path.is_file():
+            what = "is a directory" if path.is_dir() else "does not exist"
+            raise DataError(f"{key}: {path} {what} (given as '{given}'; relative paths start at {self._config_dir})")
+        if not os.access(path, os.R_OK):
+            raise DataError(f"{key}: {path} cannot be read by this user; change its permissions")
+        _check_format(path, key)
+        return path
+
+
+def _check_format(path: Path, key: str) -> None:
+    """Raise `DataError` for a file whose format does not match its name or is not supported by this reader."""
+    suffix = path.suffix.lower()
+    with path.open("rb") as file:
+        head = file.read(8)
+    if suffix in _OTHER_FORMATS:
+        raise DataError(
+            f"{key}: {path} is a {suffix} file, but this reader takes {_FORMATS}: save it as one of these, "
+            "or name a reader that takes it"
+        )
+    packed = next((kind for mark, kind in _PACKED_MARKS.items() if head.startswith(mark)), suffix if suffix in _PACKED else None)
+    if packed is not None:
+        raise DataError(
+            f"{key}: {path} is compressed ({packed}), so that it cannot be streamed; unpack it: {_PACKED[packed]} {path.name}"
+        )
+    if head and head.startswith(_PARQUET_MARK) != (suffix == ".parquet"):
+        is_one = "a parquet file, which its name does not say" if head.startswith(_PARQUET_MARK) else "no parquet file"
+        raise DataError(f"{key}: {path} is {is_one}; formats go by the ending: rename the file")
+
+
+def _read_rows(path: Path, source: FileSplit) -> Iterator[Row]:
+    rows = _open_rows(path)
+    if source.json_columns:
+        rows = parse_json_columns(rows, source.json_columns)
+    empty = True
+    for row in rows:
+        empty = False
+        yield row
+    if empty:
+        raise DataError(f"{path}: the file holds no rows")
+
+
+def _open_rows(path: Path) -> Iterator[Row]:
+    suffix = path.suffix.lower()
+    if suffix in SEPARATORS:
+        return read_csv_rows(path, SEPARATORS[suffix])
+    return read_parquet_rows(path) if suffix == ".parquet" else read_json_rows(path)

@@ -1,0 +1,135 @@
+"""What users' code leaves behind when it is over: child processes, which are ended, and threads, which are named."""
+
+from __future__ import annotations
+
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from secrets import token_hex
+from typing import Any
+
+import psutil
+
+from astuner.episodes.containment.code_lines import find_line_of_thread
+from astuner.episodes.containment.current_frames import read_current_frames
+from astuner.settings.config.secrets import redact_command
+from astuner.shared.processes.process_environment import export_variables
+from astuner.shared.processes.process_members import MARK, end_members, is_living, read_mark
+
+EPISODES = "ASTUNER_EPISODES"
+"""Environment variable that processes started by users' code inherit: which rollouts they belong to."""
+CHILD_GRACE_S = 2.0
+"""Between SIGTERM and SIGKILL."""
+MOST_NAMED = 5
+
+
+@contextmanager
+def end_leftovers(notify: Callable[[str], None]) -> Iterator[None]:
+    """At the end of the block, end the processes that users' code has started in it, and name its threads.
+
+    Processes of the run itself are not touched: those that run under a guard, and those that were there before.
+    """
+    known = {process.pid for process in psutil.Process().children(recursive=True)}
+    threads = set(threading.enumerate())
+    token = f"{os.getpid()}-{token_hex(4)}"
+    with export_variables({EPISODES: token}):
+        try:
+            yield
+        finally:
+            for text in (*_end_processes(token, known), *describe_threads(threads)):
+                notify(text)
+
+
+def find_processes(token: str, known: set[int]) -> list[psutil.Process]:
+    """Return the living processes that belong to users' code.
+
+    Those below this process, wherever in the tree, and orphans that carry the token in their environment.
+    """
+    trackers: tuple[Any, ...] = multiprocessing.resource_tracker._resource_tracker, multiprocessing.forkserver._forkserver
+    needed = {trackers[0]._pid, trackers[1]._forkserver_pid}
+    below = {process.pid for process in psutil.Process().children(recursive=True)}
+    found = []
+    for process in psutil.process_iter():
+        if process.pid in known | needed or process.pid == os.getpid() or not is_living(process):
+            continue
+        if (process.pid in below or _read_token(process) == token) and not _is_of_program(process):
+            found.append(process)
+    return found
+
+
+def _is_of_program(process: psutil.Process) -> bool:
+    """Whether it belongs to a program that astuner started, whose guard ends it: the program carries another mark than this run.
+
+    Engines overwrite the environment of their processes with a title; such a process belongs with its parent.
+    """
+    with suppress(psutil.Error):
+        for one in (process, *process.parents()):
+            if one.pid == os.getpid():
+                return False
+            if (mark := read_mark(one)) is not None:
+                return mark != os.environ.get(MARK)
+    return False
+
+
+def end_processes_of_rollouts() -> None:
+    """End the processes that carry the token of the rollouts under way, among them worker processes of the run."""
+    if (token := os.environ.get(EPISODES)) is not None:
+        end_members(lambda: [one for one in psutil.process_iter() if _read_token(one) == token and _is_other(one)], CHILD_GRACE_S)
+
+
+def _is_other(process: psutil.Process) -> bool:
+    return process.pid != os.getpid() and is_living(process) and read_mark(process) == os.environ.get(MARK)
+
+
+def _end_processes(token: str, known: set[int]) -> Sequence[str]:
+    left = find_processes(token, known)
+    if not left:
+        return ()
+    named = [f"{process.pid} ({_describe_command(process)})" for process in left[:MOST_NAMED]]
+    more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+    surviving = end_members(lambda: find_processes(token, known), CHILD_GRACE_S)
+    text = f"users' code has left processes behind, which were ended: {', '.join(named)}{more}"
+    return (text, f"these processes could not be ended: {', '.join(map(str, surviving))}") if surviving else (text,)
+
+
+def describe_threads(known: set[threading.Thread]) -> Sequence[str]:
+    """Return a message about threads that would keep this process from ending; none without such threads."""
+    busy = [thread for thread in find_busy_threads() if thread not in known]
+    if not busy:
+        return ()
+    named = [f"{thread.name}{f' at {line}' if (line := _find_line(thread)) else ''}" for thread in busy[:MOST_NAMED]]
+    more = f" and {len(busy) - MOST_NAMED} more" if len(busy) > MOST_NAMED else ""
+    return (f"users' code has left {len(busy)} threads running, which the end of the run ends: {', '.join(named)}{more}",)
+
+
+def find_busy_threads() -> list[threading.Thread]:
+    """Return the threads for which Python would wait at its end and which do something: idle ones of pools end by themselves."""
+    frames = read_current_frames()
+    found = []
+    for thread in threading.enumerate():
+        if thread is threading.main_thread() or thread is threading.current_thread() or thread.daemon:
+            continue
+        frame = frames.get(thread.ident or 0)
+        if frame is not None and not (frame.f_code.co_name == "_worker" and "concurrent" in frame.f_code.co_filename):
+            found.append(thread)
+    return found
+
+
+def _find_line(thread: threading.Thread) -> str | None:
+    return None if thread.ident is None else find_line_of_thread(thread.ident)
+
+
+def _read_token(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get(EPISODES)
+    except (psutil.Error, OSError):
+        return None
+
+
+def _describe_command(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return " ".join(redact_command(process.cmdline()))[:120] or process.name()
+    return "unknown"

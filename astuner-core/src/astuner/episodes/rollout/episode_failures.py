@@ -1,0 +1,121 @@
+"""Why an episode failed, whether it is played again, and what it is worth.
+
+What the model writes can fail an episode. Played again with other random numbers, such an episode would be replaced by a
+luckier one, and every mean would be one over the lucky. So only what the model cannot cause is played again, and with the same
+random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve, fields_dict
+
+from astuner.contract.errors import ProgramTimeout, ServiceUnavailable
+from astuner.contract.schema import Call, Failure, Verdict
+from astuner.episodes.containment.tracebacks import RaisedAt, locate_error
+from astuner.settings.config.rollout import FailureRewards
+
+SURROUNDINGS = frozenset({"environment_error", "engine_lost", "connection_lost", "service_unavailable"})
+"""Reasons that the model did not cause: the episode is played again."""
+OWN = frozenset(fields_dict(FailureRewards))
+"""Reasons that the model's text can cause: final, and worth what `rollout.failure_rewards` says."""
+
+CONNECTION_ERRORS = frozenset(
+    {
+        "builtins.ConnectionError",
+        "aiohttp.ClientConnectionError",
+        "anthropic.APIConnectionError",
+        "httpcore.NetworkError",
+        "httpcore.RemoteProtocolError",
+        "httpx.NetworkError",
+        "httpx.ConnectTimeout",
+        "httpx.RemoteProtocolError",
+        "openai.APIConnectionError",
+        "requests.ConnectionError",
+        "urllib3.NewConnectionError",
+        "urllib3.ProtocolError",
+        "websockets.ConnectionClosed",
+    }
+)
+"""Errors of a broken or refused connection, by top-level package and class: the libraries are not imported."""
+OTHERS = frozenset(
+    {"builtins.BrokenPipeError", "aiohttp.ServerTimeoutError", "anthropic.APITimeoutError", "openai.APITimeoutError"}
+)
+"""Subclasses of those that the model can cause: it ended a tool's process, or its answer took long."""
+
+
+def find_surroundings_failure(error: BaseException) -> str | None:
+    """Return the reason if an error, or one that led to it, says that the surroundings failed; else None."""
+    reason = None
+    for cause in _walk_causes(error):
+        if isinstance(cause, ServiceUnavailable):
+            return "service_unavailable"
+        names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(cause).__mro__}
+        if names & CONNECTION_ERRORS and not names & OTHERS:
+            reason = "connection_lost"
+    return reason
+
+
+def classify_error(error: Exception, *, of_calls: str | None, in_worker: str | None = None) -> str:
+    """Return the reason for the failure of a workflow that raised this error.
+
+    `of_calls` is the failure of a model call that the workflow has not recovered from, and `in_worker` what
+    `find_surroundings_failure` found in the worker's process, which sends errors as text.
+    """
+    found = in_worker or find_surroundings_failure(error)
+    # A client turns what the gateway answers into errors of its own, so the gateway knows better than its connection error.
+    if found == "service_unavailable":
+        return found
+    return of_calls or found or ("timeout" if isinstance(error, ProgramTimeout) else "workflow_error")
+
+
+def classify_environment_error(error: Exception, *, method: str) -> str:
+    """Return the reason for the failure of an environment in one of its methods; `""` if it could not be made.
+
+    The action, and whatever state earlier ones have brought about, can make `step` and `evaluate` raise.
+    """
+    if method in ("", "reset") or find_surroundings_failure(error) is not None:
+        return "environment_error"
+    return "workflow_error"
+
+
+def make_failure(reason: str, error: BaseException, detail: str, *, at: RaisedAt | None = None) -> Failure:
+    """Return the failure of an episode whose code raised an error, with the traceback; `at` is that of another process."""
+    at = at or locate_error(error)
+    return Failure(reason=reason, detail=detail, place=at.place, traceback=at.traceback)
+
+
+def count_attempt(failure: Failure, calls: Sequence[Call]) -> Failure:
+    """Return the failure with the calls and tokens of its attempt."""
+    return evolve(failure, calls=len(calls), tokens=sum(len(call.output_ids) for call in calls))
+
+
+def make_failure_verdict(reason: str, rewards: FailureRewards) -> Verdict | None:
+    """Return the verdict that `rollout.failure_rewards` gives to a failed episode; None leaves it out of its group."""
+    rewards_by_reason = {
+        "context_full": rewards.context_full,
+        "max_steps": rewards.max_steps,
+        "timeout": rewards.timeout,
+        "workflow_error": rewards.workflow_error,
+    }
+    reward = rewards_by_reason.get(reason)
+    if reward is None:
+        return None
+    return Verdict(reward, False, rationale=f"rollout.failure_rewards.{reason}: no judge saw the episode", presumed=True)
+
+
+def _walk_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, the members of a group, and what a traceback shows as their causes."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        if isinstance(one, BaseExceptionGroup):
+            waiting += one.exceptions
+        before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        if before is not None:
+            waiting.append(before)

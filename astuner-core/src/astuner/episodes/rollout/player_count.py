@@ -1,0 +1,71 @@
+"""How many processes play the episodes of a run, and why."""
+
+from __future__ import annotations
+
+import os
+
+from attrs import frozen
+
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols import RunInfo
+from astuner.settings.config.model import Config
+
+EPISODES = 64
+"""Concurrent episodes from which one process may be too few."""
+CORES = 4
+EPISODES_A_PLAYER = 32
+MOST = 16
+KEY = "astuner.rollout.players"
+
+
+@frozen
+class PlayerCount:
+    """The number of players."""
+
+    count: int
+    why: str
+    """The reason, as `config explain` shows it."""
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def choose_count(config: Config, *, reachable: bool, cores: int) -> PlayerCount:
+    """Return what `rollout.players` means; `reachable` says whether other processes reach the engine without this one."""
+    rollout = config.rollout
+    if rollout.players != "auto":
+        return PlayerCount(rollout.players, "as configured")
+    alone = find_obstacle(config)
+    if alone is not None:
+        return PlayerCount(1, alone)
+    if not reachable:
+        return PlayerCount(1, "every request goes through the run's own process, which has the engine")
+    if rollout.max_env_worker < EPISODES:
+        return PlayerCount(1, f"{rollout.max_env_worker} concurrent episodes: one process is enough for fewer than {EPISODES}")
+    if cores < CORES:
+        return PlayerCount(1, f"{cores} cores: more than one player pays from {CORES} on")
+    count = min(cores // 2, rollout.max_env_worker // EPISODES_A_PLAYER, MOST)
+    return PlayerCount(count, f"{cores} cores, {rollout.max_env_worker} concurrent episodes")
+
+
+def find_obstacle(config: Config) -> str | None:
+    """Return why a configuration can be played by one process only; None if it can be played by several."""
+    if config.gateway.public_url is not None:
+        return "gateway.public_url is the address of one gateway, and each player has its own"
+    if config.gateway.port != 0:
+        return "gateway.port is a port of one gateway, and each player has its own"
+    return None
+
+
+def check_count(run_info: RunInfo, chosen: PlayerCount) -> None:
+    """Raise `ConfigError` for several players where there can be only one."""
+    if chosen.count == 1:
+        return
+    obstacle = find_obstacle(run_info.config)
+    if obstacle is None and run_info.conf is None:
+        obstacle = "players plan the run again from its YAML, and this run has none"
+    if obstacle is not None:
+        raise ConfigError([Problem(key=KEY, message=f"{chosen.count} players cannot play: {obstacle}. Set it to 1.")])

@@ -1,0 +1,117 @@
+"""The server: it accepts connections within its limits, and keeps quiet when there are no more file descriptors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from astuner.model.http_server.connections import make_protocol
+from astuner.model.http_server.hosts import App
+from astuner.model.http_server.limits import ServerLimits
+
+log = logging.getLogger(__name__)
+
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+PAUSE_S = 0.5
+"""Before another connection is tried when the system has no room for one."""
+NOTICES_S = 60.0
+"""Between two notices of the same kind."""
+PATIENCE_S = 1.0
+"""How long a new connection may be silent, when all places are taken, before it gives way."""
+
+
+def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) -> Any:
+    """Return a `uvicorn.Server` for `serve(sockets=[…])`, held to the limits. Signals are left to the program.
+
+    `name` is what notices call it; `options` go to `uvicorn.Config`.
+    """
+    import uvicorn
+
+    class BoundedServer(uvicorn.Server):
+        """Accepts connections itself: asyncio logs every failure to do so, thousands in a second."""
+
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self._accepting: list[asyncio.Task[None]] = []
+            self._room = asyncio.Event()
+            self._noted: dict[str, float] = {}
+            config.load()
+            config.http_protocol_class = make_protocol(limits, self._room.set)
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets=[])
+            self._accepting = [asyncio.create_task(self._accept(listening)) for listening in sockets or ()]
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            for task in self._accepting:
+                task.cancel()
+            await asyncio.gather(*self._accepting, return_exceptions=True)
+            await super().shutdown(sockets=sockets)
+
+        async def _accept(self, listening: socket.socket) -> None:
+            loop = asyncio.get_running_loop()
+            while True:
+                await self._find_place()
+                try:
+                    connection, _ = await loop.sock_accept(listening)
+                except OSError as error:
+                    if error.errno in EXHAUSTED:
+                        self._note(f"{name}: no connection can be accepted ({error.strerror}); raise `ulimit -n`. Clients wait.")
+                        await asyncio.sleep(PAUSE_S)
+                    continue
+                try:
+                    await loop.connect_accepted_socket(self._make_connection, connection)
+                except OSError:
+                    # The client has left.
+                    connection.close()
+
+        def _make_connection(self) -> asyncio.Protocol:
+            connection_class: Any = self.config.http_protocol_class
+            made: asyncio.Protocol = connection_class(self.config, self.server_state, self.lifespan.state)
+            return made
+
+        async def _find_place(self) -> None:
+            """Wait until a connection more may be open; those on which nothing is asked give way."""
+            places = limits.count_places()
+            while len(self.server_state.connections) >= places:
+                self._note(f"{name}: all {places} connections are in use. Further clients wait.")
+                self._room.clear()
+                now = asyncio.get_running_loop().time()
+                least: Any = min(self.server_state.connections, key=_rank)
+                if not least.is_answering and (least.has_asked or now - least.idle_since > PATIENCE_S):
+                    least.transport.close()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PATIENCE_S):
+                        await self._room.wait()
+
+        def _note(self, text: str) -> None:
+            now = asyncio.get_running_loop().time()
+            if now - self._noted.get(text, -NOTICES_S) >= NOTICES_S:
+                self._noted[text] = now
+                log.warning(text)
+
+    known = {
+        "lifespan": "off",
+        "ws": "none",
+        "access_log": False,
+        "log_config": None,
+        # Not for each client that sends garbage.
+        "log_level": "error",
+        "timeout_graceful_shutdown": 2,
+        "timeout_keep_alive": limits.idle_timeout_s,
+    }
+    return BoundedServer(uvicorn.Config(app, **{**known, **options}))
+
+
+def _rank(connection: Any) -> tuple[bool, bool, float]:
+    """Sort connections: those that never asked, those that are idle, those with a request; the oldest first."""
+    return connection.is_answering or connection.reads_body, connection.has_asked, connection.idle_since

@@ -1,0 +1,64 @@
+"""What a chat template cannot show, in words for the user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from astuner.model.rendering.system_messages import count_first_systems
+
+if TYPE_CHECKING:
+    from astuner.contract.schema import Message
+    from astuner.model.rendering.template_shape import TemplateShape
+
+
+def describe_losses(shape: TemplateShape, *, tools_in_system: bool, unknown_calls: bool) -> tuple[str, ...]:
+    """Return a notice for each part of a conversation that a template does not show as it is given.
+
+    `unknown_calls`: it writes tool calls in a form that no parser reads.
+    """
+    who = "model.path: the model's chat template"
+    found = []
+    if not shape.shows_tools and tools_in_system:
+        found.append(f"{who} does not show tools, so they go into the system message (model.tools_in_prompt).")
+    elif not shape.shows_tools:
+        found.append(f"{who} does not show tools: the model sees only what the agent's own messages say about them.")
+    if not shape.shows_system:
+        found.append(f"{who} takes no system message, so it goes before the text of the first user message.")
+    if not shape.many_calls:
+        found.append(f"{who} shows one tool call per message: only the first of an answer is returned.")
+    if unknown_calls:
+        found.append(
+            f"{who} writes tool calls in an unknown form. They are read as <tool_call> JSON, so the model's own calls may stay "
+            "text; set model.tool_call_format."
+        )
+    return tuple(found)
+
+
+def find_changes(shape: TemplateShape, messages: Sequence[Message]) -> list[str]:
+    """Return a notice for each kind of message in a request that the model is shown otherwise than it was sent."""
+    found = (_find_hidden_names(shape, messages), _find_late_system(shape, messages))
+    return [text for text in found if text is not None]
+
+
+def _find_late_system(shape: TemplateShape, messages: Sequence[Message]) -> str | None:
+    """Return a notice if a later system message becomes a user message."""
+    if shape.late_systems or all(message["role"] != "system" for message in messages[count_first_systems(messages) :]):
+        return None
+    return (
+        "The model's chat template does not show a system or developer message in the middle of a conversation, where it is "
+        "sent, so the model sees it as a user message (model.late_system_messages)."
+    )
+
+
+def _find_hidden_names(shape: TemplateShape, messages: Sequence[Message]) -> str | None:
+    """Return a notice if several speakers share the user's role and the template does not show their names."""
+    if shape.shows_names:
+        return None
+    names = sorted({message["name"] for message in messages if message["role"] == "user" and message.get("name")})
+    if len(names) < 2:
+        return None
+    return (
+        f"The model's chat template does not show the names of user messages ({', '.join(map(repr, names[:3]))}), so the model "
+        "cannot distinguish the speakers. Write the names into the texts."
+    )

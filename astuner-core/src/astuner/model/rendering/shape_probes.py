@@ -1,0 +1,122 @@
+"""A chat template tried once on a few conversations, to learn what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from astuner.model.reasoning import THINKING
+from astuner.model.rendering.template_shape import TemplateShape
+
+PROBE = "qzprobe"
+"""A word that no template contains."""
+ANSWER = "qzanswer"
+"""Another one."""
+
+USER: Mapping[str, Any] = {"role": "user", "content": "x"}
+
+
+class Apply(Protocol):
+    """Renders messages; may raise anything to refuse them."""
+
+    def __call__(
+        self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] = (), generate: bool = False
+    ) -> str:
+        """Return the text of a conversation."""
+
+
+def find_shape(apply: Apply) -> TemplateShape:
+    """Try a template on a few conversations."""
+    found = _Probes(apply)
+    ids = ("123456789", f"functions.{PROBE}:0")
+    attempts = [_call(PROBE, id_, arguments) for id_ in ids for arguments in ({"q": "v"}, '{"q": "v"}')]
+    shown = [attempt for attempt in attempts if PROBE in found.render_calls(attempt)]
+    inline = not shown
+    tried = shown[0] if shown else attempts[0]
+    arguments, named_ids = tried["function"]["arguments"], tried["id"] != ids[0]
+    first, second = ("functions.x:0", f"functions.{PROBE}:1") if named_ids else ("123456789", "123456780")
+    call = _call("x", first, arguments)
+    assistant = _say("x") if inline else {**_say(""), "tool_calls": [call]}
+    tools_as_user = PROBE not in found.render(USER, assistant, {**_result(first), "content": PROBE})
+    parallel = found.render_calls(call, _call(PROBE, second, arguments))
+    return TemplateShape(
+        inline_calls=inline,
+        text_arguments=isinstance(arguments, str),
+        tools_as_user=tools_as_user,
+        named_ids=named_ids,
+        many_calls=inline or PROBE in parallel,
+        shows_tools=PROBE in found.render(USER, tools=[_offer(PROBE)]),
+        shows_system=PROBE in found.render(_instruct(PROBE), USER),
+        many_systems=found.show_in_order(_instruct(ANSWER), _instruct(PROBE), USER),
+        late_systems=all(
+            found.show_in_order(*begin, USER, _say(ANSWER), _instruct(PROBE), USER) for begin in ((), (_instruct("x"),))
+        ),
+        user_after_user=found.show_in_order({**USER, "content": ANSWER}, {**USER, "content": PROBE}),
+        user_after_result=tools_as_user
+        or found.show_in_order(USER, assistant, {**_result(first), "content": ANSWER}, {**USER, "content": PROBE}),
+        shows_names=PROBE in found.render({**USER, "name": PROBE}),
+        knows_reasoning=found.know_reasoning({**assistant, "reasoning_content": PROBE}, _result(first)),
+        called="" if inline else found.render_calls(tried),
+        call_example="" if inline else found.cut_call({**_say(""), "tool_calls": [tried]}),
+    )
+
+
+class _Probes:
+    """A template that renders what is tried, or nothing."""
+
+    def __init__(self, apply: Apply) -> None:
+        self._apply = apply
+
+    def render(self, *messages: Mapping[str, Any], tools: Sequence[Mapping[str, Any]] = (), generate: bool = False) -> str:
+        try:
+            return self._apply(messages, tools=tools, generate=generate)
+        except Exception:  # noqa: BLE001 - the template does not support what is tried here
+            return ""
+
+    def show_in_order(self, *messages: Mapping[str, Any]) -> bool:
+        """Whether a conversation is shown with ANSWER before PROBE."""
+        before, answer, after = self.render(*messages).partition(ANSWER)
+        return bool(answer) and PROBE in after and PROBE not in before
+
+    def render_calls(self, *calls: Mapping[str, Any]) -> str:
+        """Return a conversation with tool calls in one message, and their results."""
+        return self.render(USER, {**_say(""), "tool_calls": list(calls)}, *(_result(call["id"]) for call in calls), USER)
+
+    def cut_call(self, message: Mapping[str, Any]) -> str:
+        """Return how a message with a call differs from one with a text in its place."""
+        before, _, after = self.render(USER, _say(PROBE)).partition(PROBE)
+        text = self.render(USER, message)
+        whole = bool(before) and text.startswith(before) and text.endswith(after)
+        return text[len(before) : len(text) - len(after)] if whole else ""
+
+    def know_reasoning(self, message: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+        """Whether the template shows the reasoning of a message, opens reasoning in a header, or strips it from old answers."""
+        if PROBE in self.render(USER, {**_say("x"), "reasoning_content": PROBE}) or PROBE in self.render(USER, message, result):
+            return True
+        header = self.render(USER, generate=True)
+        for start, end in THINKING:
+            old = self.render(USER, _say(f"{start}\n{PROBE}\n{end}\n\n{ANSWER}"), USER)
+            if start in header or end in header or (ANSWER in old and PROBE not in old):
+                return True
+        return False
+
+
+def _instruct(content: str) -> dict[str, Any]:
+    return {"role": "system", "content": content}
+
+
+def _say(content: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": content}
+
+
+def _call(name: str, id_: str, arguments: Any) -> dict[str, Any]:
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _result(id_: str) -> dict[str, Any]:
+    return {"role": "tool", "content": "x", "tool_call_id": id_, "name": "x"}
+
+
+def _offer(name: str) -> dict[str, Any]:
+    function = {"name": name, "description": "x", "parameters": {"type": "object", "properties": {"q": {"type": "string"}}}}
+    return {"type": "function", "function": function}

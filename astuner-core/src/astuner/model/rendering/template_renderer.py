@@ -1,0 +1,292 @@
+"""Messages to text to token ids and back, through the model's own chat template."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import evolve
+
+from astuner.contract.errors import AstunerError
+from astuner.model.rendering.compiled_template import CompiledTemplate
+from astuner.model.rendering.encoding import PartwiseEncoder
+from astuner.model.rendering.errors import bad_request
+from astuner.model.rendering.length_bound import LengthBound, find_length_bound
+from astuner.model.rendering.losses import describe_losses
+from astuner.model.rendering.prompt_bound import PromptBound, find_prompt_bound
+from astuner.model.rendering.reply_parser import Style
+from astuner.model.rendering.shape_probes import PROBE, USER, find_shape
+from astuner.model.rendering.template_shape import TemplateShape
+from astuner.model.rendering.text_encoders import LongText, TooManyTokens
+from astuner.model.rendering.tool_calls import STYLES, recognise
+from astuner.model.rendering.tool_prompt import make_call_writer, reads_back
+
+if TYPE_CHECKING:
+    from astuner.contract.schema import Ids, Message
+    from astuner.model.rendering.reply_parser import ReplyParser
+
+
+LONGEST_CACHED = 1 << 15
+"""Longest text, in characters, whose ids are cached; longer ones are encoded outside of an event loop."""
+
+_SYSTEM_PLACES: Mapping[str, Mapping[str, Any]] = {
+    "auto": {},
+    "template": {"many_systems": True, "late_systems": True},
+    "user": {"late_systems": False},
+}
+"""What `late_system_messages` says of a template, whatever the template shows."""
+
+
+class TemplateRenderer:
+    """Renders through the chat template of a Hugging Face tokenizer. One per gateway, shared by all episodes.
+
+    Unsupported parts are moved to where the model still sees them: tools into the system message, tool calls into the
+    text of the assistant, tool results and later system messages into user messages. A message that would still vanish is
+    refused.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        turn_ends: Sequence[int] = (),
+        *,
+        tool_call_format: str = "auto",
+        reasoning: str = "auto",
+        tools_in_prompt: str = "auto",
+        late_system_messages: str = "auto",
+        source: str | None = None,
+    ) -> None:
+        """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
+
+        `tool_call_format` names a style of `tool_calls.STYLES`; `auto` is the one in which the template writes calls.
+        `reasoning`, `tools_in_prompt` and `late_system_messages` are the configuration's keys of these names.
+        """
+        self._check(tokenizer)
+        self.tokenizer = tokenizer
+        self.source = source
+        """The folder or hub id that it was loaded from, for processes that load it again; None if it was made otherwise."""
+        self._template = CompiledTemplate(tokenizer)
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        self._backend = backend if backend is not None and hasattr(backend, "encode") else None
+        self._in_parts = None if self._backend is None else PartwiseEncoder(self._backend, tokenizer.added_tokens_decoder)
+        # The siblings of a group start from the same prompt.
+        self._encode_cached: Callable[[str], Ids] = lru_cache(maxsize=256)(self._encode)
+        self.specials: Mapping[str, int] = {str(word): int(number) for number, word in tokenizer.added_tokens_decoder.items()}
+        found = self._find_ends()
+        # A message of gpt-oss ends with <|end|> after each channel; only the other two end its turn.
+        inner = {"<|end|>"} if {"<|channel|>", "<|return|>"} <= self.specials.keys() else set()
+        ends = {**found, **{number: self.decode((number,)) for number in turn_ends}}
+        # A generation configuration may name ids that the tokenizer does not have, and that have no text.
+        self.closers: Mapping[int, str] = {number: word for number, word in ends.items() if word}
+        """The token ids that close an answer in a rendered conversation, with their text."""
+        self.turn_ends: Mapping[int, str] = {number: word for number, word in ends.items() if word not in inner}
+        """The token ids with which the model ends its turn, with their text: generation stops at them."""
+        shape = find_shape(lambda messages, *, tools=(), generate=False: self._apply(messages, tools, generate, {}))
+        self.shape: TemplateShape = evolve(shape, **_SYSTEM_PLACES[late_system_messages])
+        recognised = recognise(self.shape.called, self.specials)
+        self.tool_call_format = (recognised or "hermes") if tool_call_format == "auto" else tool_call_format
+        """The name of the style in which calls are read."""
+        self.splits_reasoning: bool = reasoning == "split" or (
+            reasoning == "auto" and (self.shape.knows_reasoning or self.tool_call_format == "harmony")
+        )
+        """Whether reasoning is separate from the content of an answer."""
+        self._make_parser = _choose_parser(self.tool_call_format, splits=self.splits_reasoning)
+        self._write_call = make_call_writer(self.shape, self.tool_call_format)
+        self.tools_in_system: bool = self._choose_tool_place(tools_in_prompt)
+        """Whether tools are described in the system message; otherwise the template shows them, or drops them."""
+        self.notices: tuple[str, ...] = describe_losses(
+            self.shape,
+            tools_in_system=self.tools_in_system,
+            unknown_calls=tool_call_format == "auto" and bool(self.shape.called) and recognised is None,
+        )
+        """What the template cannot show, and where it goes instead; for the user, before the first episode."""
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """One more than the largest id of the tokenizer."""
+        return 1 + max(int(number) for number in self.tokenizer.get_vocab().values())
+
+    @cached_property
+    def length_bound(self) -> LengthBound | None:
+        """The bound on a text's tokens from below, where the tokenizer has one."""
+        return find_length_bound(self._backend, self.tokenizer.added_tokens_decoder)
+
+    @cached_property
+    def prompt_bound(self) -> PromptBound | None:
+        """The bound on a conversation's tokens from below, where the tokenizer has one."""
+        if self.length_bound is None:
+            return None
+        added = self.tokenizer.added_tokens_decoder
+        return find_prompt_bound(
+            lambda messages, tools: self.render(messages, tools, generate=False, kwargs={}),
+            self.length_bound,
+            added,
+            joins_users=not (self.shape.user_after_user and self.shape.user_after_result),
+        )
+
+    def render(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generate: bool, kwargs: Mapping[str, Any]
+    ) -> str:
+        """Return the text of a conversation, with the header of the next answer if `generate`.
+
+        Raises ApiError (400) when the template refuses the messages or would lose one.
+        """
+        self._refuse_parallel(messages)
+        described = self._write_call.describe(tools) if tools and self.tools_in_system else ""
+        try:
+            prepared = self.shape.prepare(messages, self._write_call, described)
+            text = self._apply(prepared, () if described else tools, generate, kwargs)
+        except Exception as error:  # noqa: BLE001 - a template is the model author's code and may raise anything
+            raise bad_request(f"The model's chat template refuses these messages: {error}", "messages") from None
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise bad_request("'messages' hold half a surrogate pair, which no tokenizer can encode.", "messages") from None
+        _check_contents(messages, text)
+        if _find_content(described.strip(), text, 0) < 0:
+            raise bad_request("The model's chat template drops the system message that describes the tools.", "messages")
+        return text
+
+    def encode(self, text: str) -> Ids:
+        """Return the ids of a text; special tokens in it become their ids, none is added. The array is read-only."""
+        return self._encode_cached(text) if len(text) <= LONGEST_CACHED else self._encode(text)
+
+    def encode_short(self, text: str) -> Ids:
+        """Return the ids of a text as `encode` does; raises LongText if that would take long."""
+        if len(text) > LONGEST_CACHED:
+            raise LongText
+        return self._encode_cached(text)
+
+    def encode_within(self, text: str, limit: int) -> Ids:
+        """Return the ids of a text as `encode` does; raises TooManyTokens as soon as they are known to be more than `limit`."""
+        if (at_least := self.count_at_least(text)) > limit:
+            raise TooManyTokens(at_least)
+        if self._in_parts is not None and len(text) > LONGEST_CACHED:
+            return self._in_parts(text, limit)
+        return self.encode(text)
+
+    def count_at_least(self, text: str) -> int:
+        """Return a number of tokens that a text has at least, without encoding it; 0 if nothing is known."""
+        return 0 if self.length_bound is None else self.length_bound.count_at_least(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, special tokens included."""
+        if self._backend is not None:
+            return str(self._backend.decode(ids, skip_special_tokens=False))
+        return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
+        """Return a parser for the answer to a rendered prompt; `tools` are those whose calls are read.
+
+        If the template shows only one call of an answer, the parser reads only one.
+        """
+        return self._make_parser(prompt, tools=tools, parallel=parallel and self.shape.many_calls)
+
+    def _encode(self, text: str) -> Ids:
+        if self._in_parts is not None:
+            return self._in_parts(text)
+        ids = np.asarray(self.tokenizer.encode(text, add_special_tokens=False), dtype=np.int32)
+        ids.setflags(write=False)
+        return ids
+
+    def _apply(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]
+    ) -> str:
+        return self._template(messages, tools, generate, kwargs)
+
+    def _check(self, tokenizer: Any) -> None:
+        if not getattr(tokenizer, "chat_template", None):
+            raise AstunerError(
+                f"model.path: the tokenizer of '{getattr(tokenizer, 'name_or_path', '')}' has no chat template, so messages "
+                "cannot become tokens. Use an instruct model, or add a chat_template.jinja next to its tokenizer."
+            )
+
+    def _choose_tool_place(self, wanted: str) -> bool:
+        """Return whether tools go into the system message; raises AstunerError if a call made from there could not be read."""
+        if wanted == "template" or (wanted == "auto" and self.shape.shows_tools):
+            return False
+        readable = reads_back(self._write_call, self._make_parser)
+        if wanted == "system" and not readable:
+            raise AstunerError(
+                f"model.tools_in_prompt: 'system' describes a call in a form that tool_call_format '{self.tool_call_format}' "
+                "does not read; set model.tool_call_format to auto, or model.tools_in_prompt to template."
+            )
+        return readable
+
+    def _refuse_parallel(self, messages: Sequence[Message]) -> None:
+        if self.shape.many_calls:
+            return
+        for number, message in enumerate(messages):
+            if len(message.get("tool_calls") or ()) > 1:
+                raise bad_request(
+                    f"messages[{number}] holds more than one tool call, of which the model's chat template shows the first only. "
+                    "Send one call for each message.",
+                    f"messages[{number}].tool_calls",
+                )
+
+    def _find_ends(self) -> dict[int, str]:
+        """Collect the special tokens that follow an assistant's text in the template, and the end-of-sequence token."""
+        specials = self.specials
+        found = set()
+        try:
+            text = self._apply([USER, {"role": "assistant", "content": PROBE}, USER], (), False, {})
+        except Exception as error:
+            raise AstunerError(
+                f"model.path: the chat template of '{self.tokenizer.name_or_path}' cannot render a user and an assistant "
+                f"message: {error}. Repair its chat_template."
+            ) from error
+        after = text.partition(PROBE)[2].lstrip()
+        first = max((token for token in specials if after.startswith(token)), key=len, default=None)
+        if first is not None:
+            found.add(first)
+        if self.tokenizer.eos_token is not None:
+            found.add(str(self.tokenizer.eos_token))
+        # Some models end a turn with tool calls by a different token (Llama's <|eom_id|>, GLM's <|observation|>), and a
+        # model that ends its text ends its turn.
+        ends = r"<\|(eot_id|eom_id|im_end|return|call|observation|endoftext|end_of_text)\|>"
+        found.update(token for token in specials if re.fullmatch(ends, token))
+        numbers = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}
+        return {int(number): token for token, number in sorted(numbers.items()) if number is not None}
+
+
+def _choose_parser(style: str, *, splits: bool) -> Callable[..., ReplyParser]:
+    make = STYLES[style]
+    if splits:
+        return make
+    if not isinstance(make, Style):
+        raise AstunerError(
+            f"model.reasoning: 'keep' is not possible with tool_call_format '{style}', whose channels separate reasoning from "
+            "content; set model.reasoning to auto."
+        )
+    return evolve(make, splits=False)
+
+
+def _check_contents(messages: Sequence[Message], text: str) -> None:
+    """Check that a rendered conversation holds every message; raises ApiError (400) for the first that it drops."""
+    reached = 0
+    for number, message in enumerate(messages):
+        content = message["content"].strip()
+        if message["role"] == "assistant":
+            # A template may strip old reasoning, and the text next to tool calls; the answer itself must stay.
+            content = "" if message.get("tool_calls") else content.rpartition("</think>")[2].strip()
+        if content:
+            place = _find_content(content, text, reached)
+            if place < 0:
+                raise bad_request(
+                    f"The model's chat template drops messages[{number}] (role {message['role']}), "
+                    "so the model would never see it.",
+                    f"messages[{number}]",
+                )
+            reached = max(reached, place)
+
+
+def _find_content(content: str, text: str, reached: int) -> int:
+    """Return where a content appears, preferably after the earlier messages; -1 if it is missing."""
+    place = text.find(content, reached)
+    if place < 0:
+        place = text.find(content)
+    return place if place >= 0 else text.find(json.dumps(content, ensure_ascii=False)[1:-1])

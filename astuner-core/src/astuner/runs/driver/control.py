@@ -1,0 +1,192 @@
+"""Asking a running backbone to stop or to save, from signals and other threads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal
+
+from astuner.contract.protocols import EpisodeStore
+from astuner.episodes.containment.endings import UserInterrupt
+from astuner.episodes.containment.user_code import make_context_of_run
+from astuner.runs.driver.signal_watch import SignalWatch
+
+if TYPE_CHECKING:
+    from astuner.settings.plugins.hooks import Hooks
+
+
+STOPPING = "stopping: the state is being saved; a second signal ends the run at once"
+
+
+class RunControl:
+    """The driver's side of `protocols.Control`."""
+
+    def __init__(
+        self,
+        *,
+        store: EpisodeStore,
+        hooks: Hooks,
+        resume_step: int,
+        notify: Callable[[str, Literal["info", "warning"]], None],
+        progress: Callable[[str, int, int], None],
+    ) -> None:
+        """Start without any request."""
+        self.store, self.hooks, self.resume_step = store, hooks, resume_step
+        self._notify, self._progress = notify, progress
+        self._stop = threading.Event()
+        self._save = threading.Event()
+        self._callbacks: list[Callable[[], object]] = []
+        self.keep_handlers: Callable[[], object] = lambda: None
+        """Called as the run proceeds: puts back the run's handlers of signals."""
+
+    def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        """Show the user a message, at once."""
+        self._notify(text, level)
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show progress."""
+        self.keep_handlers()
+        self._progress(what, done, total)
+
+    @property
+    def stop(self) -> bool:
+        """Whether a stop was requested."""
+        return self._stop.is_set()
+
+    def request_stop(self) -> None:
+        """Request a stop, and call those that want to cancel work under way."""
+        self._stop.set()
+        # Signals and debuggers ask inside users' code, in whose name nothing of the run may be cancelled.
+        context = make_context_of_run()
+        for callback in list(self._callbacks):
+            context.run(callback)
+
+    def ensure_stop(self) -> None:
+        """Request a stop unless it was requested before."""
+        if not self.stop:
+            self.request_stop()
+
+    def request_save(self) -> None:
+        """Request a checkpoint."""
+        self._save.set()
+
+    def take_save(self) -> bool:
+        """Return whether a checkpoint was requested since the last call."""
+        asked = self._save.is_set()
+        self._save.clear()
+        return asked
+
+    def on_stop(self, callback: Callable[[], object]) -> None:
+        """Call back, in any thread, as soon as a stop is requested; at once if it already was."""
+        self._callbacks.append(callback)
+        if self.stop:
+            callback()
+
+
+class StopSwitch:
+    """Requests of another thread than the run's own, which may come before the run has a control."""
+
+    def __init__(self) -> None:
+        """Request nothing yet."""
+        self._requested = False
+        self._control: RunControl | None = None
+        self.keep_handlers: Callable[[], object] = lambda: None
+        """Not called: users' code is not in the thread of the handlers."""
+
+    @property
+    def requested(self) -> bool:
+        """Whether a stop was requested."""
+        return self._requested
+
+    def connect(self, control: RunControl) -> None:
+        """Pass requests on to the control of a run, an earlier one too."""
+        self._control = control
+        if self._requested:
+            control.ensure_stop()
+
+    def request_stop(self) -> None:
+        """Request a stop, as soon as there is something to stop."""
+        self._requested = True
+        if self._control is not None:
+            self._control.ensure_stop()
+
+    ensure_stop = request_stop
+
+    def request_save(self) -> None:
+        """Request a checkpoint, if there is a run."""
+        if self._control is not None:
+            self._control.request_save()
+
+
+@contextmanager
+def unwind_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind a run as Ctrl-C does until a request to stop is possible: what was started is ended in order."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def stop_on_signals(
+    control: RunControl | StopSwitch, say: Callable[[str], None], end_by_force: Callable[[], object] | None = None
+) -> Iterator[None]:
+    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as usual.
+
+    If the process has not ended some time after the second one, `end_by_force` is called, in another thread. Handlers that users'
+    code has put in their place are replaced when the next episode ends.
+    SIGUSR1 asks for a checkpoint at the end of the step.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[int, Any] = {}
+    wanted: dict[int, Any] = {}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            usual = before[ending]
+            wanted[ending] = _interrupt if usual is signal.default_int_handler else usual
+            signal.signal(ending, wanted[ending])
+        control.request_stop()
+        try:
+            say(STOPPING)
+        except Exception:  # noqa: BLE001 - the signal may arrive inside a print or an import, which then fails a second time
+            # The reader may be gone, as `tee` is after Ctrl-C.
+            with suppress(OSError):
+                os.write(2, f"warning: {STOPPING}\n".encode())
+
+    def save(number: int, frame: FrameType | None) -> None:
+        control.request_save()
+
+    def put_back() -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for signal_number, handler in wanted.items():
+            if signal.getsignal(signal_number) is not handler:
+                signal.signal(signal_number, handler)
+
+    wanted |= {signal.SIGINT: handle, signal.SIGTERM: handle, signal.SIGUSR1: save}
+    for number, handler in wanted.items():
+        before[number] = signal.signal(number, handler)
+    control.keep_handlers = put_back
+    try:
+        with SignalWatch(control.ensure_stop, end_by_force or (lambda: None)):
+            yield
+    finally:
+        control.keep_handlers = lambda: None
+        for signal_number, earlier in before.items():
+            signal.signal(signal_number, earlier)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise UserInterrupt

@@ -1,0 +1,98 @@
+"""What went wrong in the episodes of a run: reported where it first happens, and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from attrs import define, field
+
+from astuner.contract.schema import Call, Episode, Group, Unjudged
+
+LONGEST = 200
+"""Characters of a text that are quoted."""
+MOST_PLACES = 10
+"""Places that are reported one by one; more are only counted."""
+
+
+@define(eq=False)
+class EpisodeFaults:
+    """Errors of users' code by the place that raised them, and tool calls that could not be read."""
+
+    directory: Path
+    _failed: Counter[tuple[str, str]] = field(factory=Counter, init=False)
+    """Episodes by what failed in them and where."""
+    _reported: Counter[tuple[str, str]] = field(factory=Counter, init=False)
+    """How many of them a message has counted."""
+    _calls: int = field(default=0, init=False)
+    _call_episodes: int = field(default=0, init=False)
+    _calls_reported: int = field(default=0, init=False)
+
+    def add(self, groups: Sequence[Group]) -> list[str]:
+        """Count the faults of these groups, and return messages on those that are new."""
+        episodes = [episode for group in groups for episode in group.episodes]
+        return [*self._add_errors(episodes), *self._add_unreadable_calls(episodes)]
+
+    def summarise(self) -> list[str]:
+        """Return the counts of what happened again after its message."""
+        texts = [
+            f"in all, {count} episodes: {what} failed at {place}"
+            for (what, place), count in self._failed.most_common()
+            if count > self._reported[what, place]
+        ][:MOST_PLACES]
+        if self._calls > self._calls_reported:
+            texts.append(f"in all, {self._calls} tool calls could not be read, in {self._call_episodes} episodes")
+        return texts
+
+    def _add_errors(self, episodes: Sequence[Episode]) -> Iterator[str]:
+        found: dict[tuple[str, str], list[tuple[Episode, str]]] = {}
+        for episode in episodes:
+            for what, place, detail in _list_errors(episode):
+                found.setdefault((what, place), []).append((episode, detail))
+        for key, cases in found.items():
+            is_new = key not in self._failed
+            self._failed[key] += len(cases)
+            if not is_new or len(self._failed) > MOST_PLACES:
+                continue
+            self._reported[key] = len(cases)
+            (first, detail), share = cases[0], f"{len(cases)} of {len(episodes)} episodes"
+            yield (
+                f"{key[0]} failed at {key[1]} in {share} of step {first.step} ({first.split}), first in {first.id}: "
+                f"{_shorten(detail)}. The traceback is shown by `astuner episodes {self.directory} --failed`"
+            )
+
+    def _add_unreadable_calls(self, episodes: Sequence[Episode]) -> Iterator[str]:
+        found = [(episode, call) for episode in episodes for call in episode.calls if _count_unreadable(call)]
+        count = sum(_count_unreadable(call) for _, call in found)
+        is_new = bool(found) and not self._calls
+        self._calls += count
+        self._call_episodes += len({episode.id for episode, _ in found})
+        if not is_new:
+            return
+        self._calls_reported = count
+        episode, call = found[0]
+        agent = "" if call.agent == "agent" else f", {call.agent}"
+        others = f" ({count} in {len(episodes)} episodes of step {episode.step})" if count > 1 else ""
+        yield (
+            f"{episode.id}{agent}: a tool call could not be read and stayed in the content{others}: "
+            f"{_shorten(str(call.reply.get('content') or ''))}"
+        )
+
+
+def _list_errors(episode: Episode) -> Iterator[tuple[str, str, str]]:
+    """Yield what failed, where and why."""
+    if not episode.completed and episode.failures and (last := episode.failures[-1]).place:
+        yield "the environment" if last.reason == "environment_error" else "the agent", last.place, last.detail
+    if isinstance(episode.verdict, Unjudged) and episode.verdict.place:
+        yield "the judge", episode.verdict.place, episode.verdict.detail
+
+
+def _count_unreadable(call: Call) -> int:
+    count = call.reply.get("malformed_tool_call", 0)
+    return count if isinstance(count, int) else 0
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."

@@ -1,0 +1,136 @@
+"""What a run does with the events of a backbone: logs, keeps state and checkpoints, and ends a run that learns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from astuner.contract.errors import RunFailed
+from astuner.contract.protocols import RunInfo
+from astuner.contract.schema import CheckpointSaved, Event, Group, Notice, StepReport, ValidationReport
+from astuner.runs.driver.episode_faults import EpisodeFaults
+from astuner.runs.driver.exhaustion import explain_exhaustion
+from astuner.runs.driver.missing_signal import explain_missing_signal
+from astuner.runs.driver.replayed_steps import ReplayedSteps, forget_lost_episodes
+from astuner.runs.driver.reporting import Loggers
+from astuner.runs.store.checkpoints import prune_checkpoints, record_validation
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.kept_tokenizer import keep_tokenizer
+
+if TYPE_CHECKING:
+    from astuner.runs.driver.control import RunControl
+    from astuner.settings.plugins.hooks import Hooks
+
+STEPS_UNTIL_WARNING = 3
+"""After this many steps in a row in which no token has a non-zero advantage, a warning says why, once."""
+STEPS_WITHOUT_SIGNAL = 20
+"""The run ends after this many steps in a row in which no token has a non-zero advantage."""
+
+RANKED = "val/reward/mean"
+"""The metric of a validation that `keep_best` compares."""
+
+
+@define(eq=False)
+class Progress:
+    """How far a run is, and its validations."""
+
+    faults: EpisodeFaults
+    step: int = 0
+    before: Mapping[str, float] | None = None
+    """Metrics of the validation before training."""
+    after: Mapping[str, float] | None = None
+    """Metrics of the last validation."""
+    before_groups: tuple[Group, ...] = ()
+    after_groups: tuple[Group, ...] = ()
+    _without_signal: int = field(default=0, init=False)
+    _groups: list[Group] = field(factory=list, init=False)
+    """Those of the steps without signal, until the warning."""
+    _warned: bool = field(default=False, init=False)
+
+    def check_signal(self, report: StepReport) -> str | None:
+        """Return a warning, once, after a few steps in a row without signal; raise `RunFailed` after too many."""
+        if "signal/tokens_nonzero_advantage" not in report.metrics:
+            return None
+        if report.metrics["signal/tokens_nonzero_advantage"]:
+            self._without_signal, self._groups = 0, []
+            return None
+        self._without_signal += 1
+        if not self._warned:
+            self._groups += report.groups
+        if self._without_signal == STEPS_UNTIL_WARNING and not self._warned:
+            groups, self._groups, self._warned = self._groups, [], True
+            return f"nothing was learnt in {STEPS_UNTIL_WARNING} steps in a row: {explain_missing_signal(groups)}"
+        if self._without_signal < STEPS_WITHOUT_SIGNAL:
+            return None
+        waterfall = ", ".join(f"{k.removeprefix('signal/')} {v:g}" for k, v in report.metrics.items() if k.startswith("signal/"))
+        raise RunFailed(
+            f"no token had a non-zero advantage in {STEPS_WITHOUT_SIGNAL} steps in a row, so nothing can be learnt: all "
+            f"siblings of a task get the same reward ({report.metrics.get('reward/mean', float('nan')):g} on average). Check "
+            "the judge, choose tasks that are sometimes solved, or raise rollout.num_repeat or temperature. "
+            f"Last step: {waterfall}"
+        )
+
+
+def drive(
+    events: Generator[Event],
+    *,
+    run_info: RunInfo,
+    directory: RunDirectory,
+    loggers: Loggers,
+    hooks: Hooks,
+    control: RunControl,
+    progress: Progress,
+    replayed: ReplayedSteps,
+) -> None:
+    """Consume a backbone's events to their end."""
+    trainer = run_info.config.trainer_common
+    # Even after an error here, the backbone's `finally` blocks run before anything else is closed.
+    with explain_exhaustion(), forget_lost_episodes(replayed.store), closing(events):
+        has_tokenizer = False
+        for event in events:
+            # The first event comes after the model was loaded, and so downloaded.
+            has_tokenizer = has_tokenizer or keep_tokenizer(directory, run_info.config.model.path)
+            match event:
+                case StepReport():
+                    event = replayed.correct(event)
+                    progress.step = event.step
+                    loggers.log(event.step, event.metrics)
+                    loggers.log_episodes(event.step, event.groups)
+                    _report_groups(hooks, event.groups)
+                    for text in progress.faults.add(event.groups):
+                        control.notify(text, "warning")
+                    hooks.step_finished(event)
+                    directory.write_state(step=event.step)
+                    if (warning := progress.check_signal(event)) is not None:
+                        control.notify(warning, "warning")
+                case ValidationReport():
+                    if progress.before is None and event.step == 0:
+                        progress.before, progress.before_groups = event.metrics, event.groups
+                    progress.after, progress.after_groups = event.metrics, event.groups
+                    loggers.log(event.step, event.metrics)
+                    loggers.log_episodes(event.step, event.groups)
+                    if trainer.keep_best and event.step > 0 and RANKED in event.metrics:
+                        record_validation(directory, event.step, RANKED, event.metrics[RANKED])
+                    _report_groups(hooks, event.groups)
+                    for text in progress.faults.add(event.groups):
+                        control.notify(text, "warning")
+                    hooks.validation_finished(event)
+                case CheckpointSaved():
+                    control.store.sync()
+                    directory.write_state(checkpoint=event.step)
+                    if (damage := prune_checkpoints(directory, keep=trainer.max_checkpoints_to_keep)) is not None:
+                        control.notify(damage, "warning")
+                    hooks.checkpoint_saved(event.step, Path(event.path))
+                case Notice():
+                    control.notify(event.text, event.level)
+
+
+def _report_groups(hooks: Hooks, groups: Sequence[Group]) -> None:
+    for group in groups:
+        hooks.group_judged(group)
+        for episode in group.episodes:
+            hooks.episode_finished(episode)

@@ -1,0 +1,151 @@
+"""What may change between the attempts of one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatch
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from astuner.contract.errors import ConfigError, Problem
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.training.schedule import compute_learning_rate
+from astuner.settings.config.core_keys import read_core_keys
+from astuner.settings.config.places import ROOT, format_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from astuner.episodes.rollout.sampler import TaskSampler
+    from astuner.runs.store.episode_store import EpisodeFiles
+    from astuner.settings.planning.plan import Plan
+
+LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
+"""Keys that set the length of a run; a finished run continues when one of them has grown."""
+
+
+def is_same_length(directory: RunDirectory, plan: Plan) -> bool:
+    """Whether the configured length of the run is that of its last start."""
+    return not any(_remove_root(key) in LENGTH for key, _, _ in _find_changed_keys(directory, plan))
+
+
+def drop_episodes_of_other_rates(
+    directory: RunDirectory, plan: Plan, store: EpisodeFiles, tasks: TaskSampler, resume_step: int
+) -> str | None:
+    """Drop the stored episodes of weights that this start will not have, since its length changes the learning rate.
+
+    Returns the notice for the user; None if no rate of a later step differs from that of the last start.
+    """
+    optim = plan.loaded.config.trainer_common.optim
+    before, now = (_count_steps(tree, tasks) for tree in _load_configurations(directory, plan))
+    schedule = partial(compute_learning_rate, lr=optim.lr, warmup_steps=optim.lr_warmup_steps, schedule=optim.lr_scheduler_type)
+    for step in range(resume_step + 1, now + 1):
+        was, becomes = schedule(step, total_steps=before), schedule(step, total_steps=now)
+        if was != becomes:
+            dropped = store.cut_after(step)
+            played_again = f" {dropped} stored episodes of later weights are dropped and played again." if dropped else ""
+            return (
+                f"the run had {before} steps and has {now} now, so with lr_scheduler_type '{optim.lr_scheduler_type}' the "
+                f"learning rate of step {step} is {becomes:.3g}; it was {was:.3g}.{played_again}"
+            )
+    return None
+
+
+def check_same_run(directory: RunDirectory, plan: Plan, *, apart_from: Collection[str] = ()) -> None:
+    """Raise `ConfigError` naming every key that has another value than when the run was started and may not change.
+
+    `apart_from` are keys and sections, without the root, that may have another value too.
+    """
+    problems = [
+        Problem(
+            key=key,
+            message=f"was {before!r} when {directory.path.name} was started and is {now!r} now; a resumed run "
+            "keeps it. Put it back, or start a new run with another experiment_name",
+        )
+        for key, before, now in sorted(_find_changed_keys(directory, plan), key=itemgetter(0))
+        if not _may_change(_remove_root(key)) and not _is_in(_remove_root(key), apart_from)
+    ]
+    problems += [
+        Problem(
+            key=key,
+            message=f"the value of {written} is another one than when {directory.path.name} was started; a resumed run keeps it. "
+            "Put it back, or start a new run with another experiment_name",
+        )
+        for key, written in _find_changed_variables(directory, plan)
+        if not _may_change(_remove_root(key)) and not _is_in(_remove_root(key), apart_from)
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _count_steps(tree: Mapping[str, Any], tasks: TaskSampler) -> int:
+    trainer = tree[ROOT]["trainer_common"]
+    total: int | None = trainer["total_training_steps"]
+    return tasks.count_steps(trainer["total_epochs"]) if total is None else total
+
+
+def _remove_root(key: str) -> str:
+    return key.removeprefix(f"{ROOT}.")
+
+
+def _is_in(key: str, sections: Collection[str]) -> bool:
+    return any(key == section or key.startswith((f"{section}.", f"{section}[")) for section in sections)
+
+
+def _may_change(key: str) -> bool:
+    # A rule for a list holds for its items.
+    return any(fnmatch(place, may) for may in read_core_keys().may_change for place in (key, key.partition("[")[0]))
+
+
+def _load_configurations(directory: RunDirectory, plan: Plan) -> tuple[Any, Any]:
+    """Return the resolved configuration of the last start and of this one."""
+    import yaml
+
+    from astuner.settings.config.show import to_yaml
+
+    now = yaml.safe_load(to_yaml(plan.loaded))
+    record = directory.read_config()
+    return (now if record is None else record["resolved"]), now
+
+
+def _find_changed_variables(directory: RunDirectory, plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield each key that takes another value from the environment than at the last start, with how it is written."""
+    from astuner.settings.config.show import sign_variables
+
+    before = (directory.read_config() or {}).get("environment") or {}
+    for key, signature in sign_variables(plan.loaded).items():
+        if before.get(key, signature) != signature:
+            yield key, plan.loaded.from_environment[key]
+
+
+def _find_changed_keys(directory: RunDirectory, plan: Plan) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each key with another value than at the last start, with both.
+
+    Paths are the same if they lead to the same place seen from the YAML: the project may have been moved, or copied.
+    """
+    then = (directory.read_config() or {}).get("relative_to") or os.path.dirname(directory.run.get("conf") or "")
+    for key, before, now in _find_changes(*_load_configurations(directory, plan)):
+        if not then or not _is_same_place(before, then, now, plan.loaded.directory):
+            yield key, before, now
+
+
+def _is_same_place(before: Any, before_from: str, now: Any, now_from: Path) -> bool:
+    if not (isinstance(before, str) and isinstance(now, str) and os.path.isabs(before) and os.path.isabs(now)):
+        return False
+    return os.path.relpath(before, before_from) == os.path.relpath(now, now_from)
+
+
+def _find_changes(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each key that has another value, with both, recursing into sections and into lists of unchanged length."""
+    if isinstance(before, Mapping | None) and isinstance(now, Mapping | None):
+        # A missing section has no keys.
+        old, new = before or {}, now or {}
+        for key in old.keys() | new.keys():
+            yield from _find_changes(old.get(key), new.get(key), format_path([key], path))
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for position, (one, other) in enumerate(zip(before, now, strict=True)):
+            yield from _find_changes(one, other, format_path([position], path))
+    elif before != now:
+        yield path, before, now

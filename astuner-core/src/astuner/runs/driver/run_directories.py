@@ -1,0 +1,32 @@
+"""The directory of a run that begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from astuner.contract.protocols.optional import Throwaway, find_offer
+from astuner.runs.store.directory import RunDirectory, get_throwaway_directory
+
+if TYPE_CHECKING:
+    from astuner.settings.planning.plan import Plan
+
+
+def choose_directory(plan: Plan) -> Path:
+    """Return the run directory; a throwaway run has its own, next to the one that is kept."""
+    path = Path(plan.loaded.config.experiment_dir)
+    return get_throwaway_directory(path, plan.backbone.candidate.name) if is_throwaway(plan) else path
+
+
+def is_throwaway(plan: Plan) -> bool:
+    """Whether the backbone's runs are for one look: the next begins from nothing."""
+    from astuner.settings.plugins.drivers import load
+
+    offer = find_offer(load(plan.backbone.candidate), Throwaway)
+    return offer is not None and offer.throwaway
+
+
+def delete_leftovers(directory: RunDirectory) -> None:
+    """Delete what an earlier run has left that this one would continue or add to."""
+    for leftover in (directory.state_file, directory.metrics, *directory.episodes.glob("*.jsonl")):
+        leftover.unlink(missing_ok=True)

@@ -1,0 +1,117 @@
+"""How a run went, in a few lines at its end: what was reached, what it took, what was lost, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from astuner.episodes.transcript.durations import format_seconds
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.metric_rows import Row, read_metric_rows
+
+REWARD = "val/reward/mean"
+_LOST = "signal/lost/"
+
+
+def tell_story(directory: RunDirectory, viewers: Sequence[str] = (), run_viewers: Sequence[str] = ()) -> list[str]:
+    """Return the lines; those that this run has no numbers for are left out.
+
+    `viewers` are commands that show what its loggers have written, and `run_viewers` those of plugins that show a run: its
+    directory is typed after them.
+    """
+    rows = read_metric_rows(directory.metrics).rows
+    train = [row for row in rows if row["kind"] == "train"]
+    return [
+        *_describe_validation([row for row in rows if row["kind"] == "validation" and isinstance(row.get(REWARD), int | float)]),
+        *_describe_training(train),
+        *_describe_cost(train, rows),
+        *_describe_losses(train),
+        *list_next_commands(directory, viewers, run_viewers),
+    ]
+
+
+def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_viewers: Sequence[str]) -> Iterator[str]:
+    """Yield the commands that take a run further, each with what it does."""
+    run = _shorten(directory.path)
+    yield from (f"look:     {command} {run}" for command in (*run_viewers, "astuner episodes"))
+    yield from (f"curves:   {command}" for command in viewers)
+    if directory.list_saved_steps():
+        yield f"compare:  astuner compare {run} OTHER_RUN"
+        yield f"export:   astuner export {run} --out MODEL_DIR   (a Hugging Face model, which inference servers load)"
+
+
+def _describe_validation(rows: Sequence[Row]) -> Iterator[str]:
+    if not rows:
+        return
+    first, last = rows[0], rows[-1]
+    best = max(rows, key=lambda row: (row[REWARD], -row["step"]))
+    if first is last:
+        yield f"validation reward {first[REWARD]:.3f} after step {first['step']}{_describe_success(first)}"
+        return
+    success = "".join(f", success {a} → {b}" for a, b in [(_read_success(first), _read_success(last))] if a and b)
+    yield (
+        f"validation reward {first[REWARD]:.3f} → {last[REWARD]:.3f}{success} "
+        f"(steps {first['step']} → {last['step']}; best {best[REWARD]:.3f} after step {best['step']})"
+    )
+
+
+def _describe_training(rows: Sequence[Row]) -> Iterator[str]:
+    rewarded = [row for row in rows if isinstance(row.get("reward/mean"), int | float)]
+    if len(rewarded) > 1:
+        first, last = rewarded[0], rewarded[-1]
+        best = max(rewarded, key=lambda row: (row["reward/mean"], -row["step"]))
+        yield (
+            f"training reward {first['reward/mean']:.3f} → {last['reward/mean']:.3f} "
+            f"(steps {first['step']} → {last['step']}; best {best['reward/mean']:.3f} in step {best['step']})"
+        )
+
+
+def _describe_cost(train: Sequence[Row], rows: Sequence[Row]) -> Iterator[str]:
+    if not train:
+        return
+    seconds = _add_up(rows, "time/step_s")
+    episodes = _add_up(train, "signal/episodes") + _add_up(rows, "val/episodes")
+    sampled, trained = _add_up(rows, "tokens/generated"), _add_up(train, "tokens/trained")
+    parts = [f"{len(train)} {'step' if len(train) == 1 else 'steps'}{f' in {format_seconds(seconds)}' if seconds else ''}"]
+    parts += [f"{episodes:,.0f} {'episode' if episodes == 1 else 'episodes'}"] if episodes else []
+    parts += [f"{sampled:,.0f} tokens sampled"] if sampled else []
+    parts += [f"{trained:,.0f} trained"] if trained else []
+    yield ", ".join(parts)
+
+
+def _describe_losses(train: Sequence[Row]) -> Iterator[str]:
+    lost: Counter[str] = Counter()
+    for row in train:
+        lost.update({name.removeprefix(_LOST): int(count) for name, count in row.items() if name.startswith(_LOST)})
+    episodes = {reason: count for reason, count in lost.most_common() if not reason.startswith("tokens_") and count}
+    tokens = {
+        reason.removeprefix("tokens_"): count for reason, count in lost.most_common() if reason.startswith("tokens_") and count
+    }
+    if episodes:
+        total = _add_up(train, "signal/episodes")
+        yield f"lost: {sum(episodes.values()):,} of {total:,.0f} episodes ({_join(episodes)})"
+    if tokens:
+        yield f"not trained: {sum(tokens.values()):,} sampled tokens ({_join(tokens)})"
+
+
+def _describe_success(row: Row) -> str:
+    success = _read_success(row)
+    return f", success {success}" if success else ""
+
+
+def _read_success(row: Row) -> str:
+    return f"{row['val/success/rate']:.0%}" if row.get("val/success/rate") is not None else ""
+
+
+def _join(counts: dict[str, int]) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in counts.items())
+
+
+def _add_up(rows: Sequence[Row], name: str) -> float:
+    return sum(float(row.get(name) or 0.0) for row in rows)
+
+
+def _shorten(path: Path) -> str:
+    """Return a path as it is typed in the working directory."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

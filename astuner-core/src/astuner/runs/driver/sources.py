@@ -1,0 +1,108 @@
+"""What a run is made from besides its configuration: tasks, code, the model's files. `run.json` holds their fingerprints."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from attrs import asdict
+
+from astuner.contract.protocols.optional import ReadsFiles, ReadsRevisions, find_offer
+from astuner.runs.store.fingerprints import fingerprint_file, fingerprint_files, fingerprint_model, name_file
+from astuner.settings.config.adapters import read_adapters
+
+if TYPE_CHECKING:
+    from astuner.contract.protocols import Reader
+    from astuner.episodes.rollout.sampler import TaskSampler
+    from astuner.settings.planning.plan import Plan
+
+_NOT_THE_PROJECT = frozenset({"site-packages", "dist-packages", "__pycache__", "launcher_record"})
+
+
+def collect_sources(plan: Plan, reader: Reader, tasks: TaskSampler) -> dict[str, Any]:
+    """Return the fingerprints of what the run is made from, as JSON values; names are relative to the YAML's directory."""
+    directory = plan.loaded.directory.resolve()
+    files, versions = find_offer(reader, ReadsFiles), find_offer(reader, ReadsRevisions)
+    data: dict[str, Any] = {split: asdict(digest) for split, digest in tasks.digests.items()}
+    data["files"] = {} if files is None else fingerprint_files(files.list_files(), directory)
+    data["revisions"] = {} if versions is None else dict(versions.list_revisions())
+    return {"data": data, "code": collect_code(plan), "model": _fingerprint_models(plan.loaded.config.model.path)}
+
+
+def collect_code(plan: Plan) -> dict[str, str]:
+    """Return the fingerprints of the user's code that is loaded: modules below the YAML's directory, and what it names."""
+    directory = plan.loaded.directory.resolve()
+    loaded = dict(_list_loaded_files())
+    files = {path for path in loaded.values() if _is_of_project(path, directory)}
+    found = fingerprint_files(files, directory)
+    for target in _list_targets(plan):
+        place = target.rpartition(":")[0]
+        path = Path(place) if place.endswith(".py") else loaded.get(place)
+        if path is not None and path.is_file() and path.resolve() not in files:
+            name = name_file(path.resolve(), directory) if place.endswith(".py") else place
+            found[name] = fingerprint_file(path)
+    return found
+
+
+def _list_loaded_files() -> Iterator[tuple[str, Path]]:
+    """Yield each module's name and file, links resolved."""
+    # Thousands of files lie in a few hundred folders; each folder is resolved once.
+    resolve_folder = cache(os.path.realpath)
+    for name, module in list(sys.modules.items()):
+        # `sys.modules` may hold anything, lazy proxies included: read the dict, call nothing.
+        origin = module.__dict__.get("__file__") if isinstance(module, ModuleType) else None
+        if isinstance(origin, str) and origin.endswith(".py"):
+            folder, file = os.path.split(origin)
+            path = os.path.join(resolve_folder(folder), file)
+            yield name, Path(os.path.realpath(path) if os.path.islink(path) else path)
+
+
+def _is_of_project(path: Path, directory: Path) -> bool:
+    if not path.is_relative_to(directory):
+        return False
+    parts = path.relative_to(directory).parts
+    return not any(part in _NOT_THE_PROJECT or part.startswith(".") for part in parts)
+
+
+def _list_targets(plan: Plan) -> Iterator[str]:
+    """Yield `module:name` or `/file.py:name` of the workflow and of each component that no distribution brings."""
+    if (workflow := plan.recipe.workflow) is not None:
+        place, _, name = workflow.replace("->", ":").rpartition(":")
+        yield f"{plan.loaded.directory / place if place.endswith('.py') else place}:{name}"
+    for component in (plan.reader, *plan.recipe.judges, *plan.loggers, plan.backbone):
+        if component.candidate.dist is None:
+            yield component.candidate.target
+
+
+def _fingerprint_models(path: str) -> dict[str, dict[str, str]]:
+    """Return the files of the model, and of the base of its adapters; of one from the hub the commit of the local copy."""
+    if not path:
+        return {}
+    directory = Path(path)
+    if not directory.is_dir():
+        revision = _find_revision(path)
+        return {"model": {"revision": f"0:{revision}"}} if revision else {}
+    adapters = read_adapters(directory)
+    found = {"model": fingerprint_model(directory)}
+    return (
+        found if adapters is None else found | {f"base_{name}": base for name, base in _fingerprint_models(adapters.base).items()}
+    )
+
+
+def _find_revision(repository: str) -> str | None:
+    """Return the commit of the copy of a model in the hub's cache; None if there is no copy."""
+    if importlib.util.find_spec("huggingface_hub") is None:
+        return None
+    from huggingface_hub import errors, try_to_load_from_cache
+
+    try:
+        cached = try_to_load_from_cache(repository, "config.json")
+    except errors.HFValidationError:
+        return None
+    return Path(cached).parent.name if isinstance(cached, str) else None

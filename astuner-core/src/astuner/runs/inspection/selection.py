@@ -1,0 +1,105 @@
+"""Which episodes of a run a person wants to see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+
+from attrs import field, frozen
+from attrs.validators import ge, optional
+
+from astuner.contract.errors import UsageError
+from astuner.contract.schema import Episode
+from astuner.episodes.transcript.episode_text import format_transcript
+from astuner.runs.store.episode_index import EpisodeIndex, IndexedEpisode
+
+
+@frozen(kw_only=True)
+class Selection:
+    """All conditions hold together; without any, every episode is selected."""
+
+    step: int | None = None
+    task: str | None = None
+    """A task's id."""
+    failed: bool = False
+    """Only episodes that failed, or whose judge did."""
+    grep: str | None = None
+    """Only episodes whose transcript has this text in one of its lines."""
+    lowest: int | None = field(default=None, validator=optional(ge(1)))
+    """This many of those with a reward, from the lowest."""
+    highest: int | None = field(default=None, validator=optional(ge(1)))
+    """This many of those with a reward, from the highest."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse two orders at once."""
+        if self.lowest is not None and self.highest is not None:
+            raise UsageError("lowest and highest: give one of them")
+
+
+def select_episodes(index: EpisodeIndex, selection: Selection) -> Iterator[Episode]:
+    """Yield the selected episodes, one at a time in memory: by step, siblings side by side, or in the order of their rewards.
+
+    Raises `UsageError` at once for a step or a task that is not stored.
+    """
+    _check_stored(index, selection)
+    return _load_selected(index, selection)
+
+
+def _load_selected(index: EpisodeIndex, selection: Selection) -> Iterator[Episode]:
+    count = selection.lowest or selection.highest
+    left = len(index) if count is None else count
+    for indexed in _order(_filter(index, selection), selection):
+        if left == 0:
+            return
+        episode = index.load(indexed)
+        if episode is not None and (selection.grep is None or _has_text(episode, selection.grep)):
+            left -= 1
+            yield episode
+
+
+def _filter(index: EpisodeIndex, selection: Selection) -> Iterator[IndexedEpisode]:
+    for one in index:
+        fits = selection.step in (None, one.step) and selection.task in (None, one.task_id)
+        if fits and (one.failed or not selection.failed):
+            yield one
+
+
+def _order(episodes: Iterable[IndexedEpisode], selection: Selection) -> list[IndexedEpisode]:
+    found = list(episodes)
+    # Groups in the order in which the first of their episodes finished.
+    places: dict[tuple[int, str], int] = {}
+    for one in found:
+        places.setdefault((one.step, one.task_id), len(places))
+    found.sort(key=lambda one: (one.step, places[one.step, one.task_id], one.repeat))
+    if selection.lowest is None and selection.highest is None:
+        return found
+    rewarded = [one for one in found if one.reward is not None]
+    return sorted(rewarded, key=lambda one: one.reward or 0.0, reverse=selection.highest is not None)
+
+
+def _check_stored(index: EpisodeIndex, selection: Selection) -> None:
+    tasks = {one.task_id for one in index}
+    if selection.step is not None and selection.step not in index.steps:
+        there = f"there are {_describe_steps(index.steps)}" if index.steps else "none are stored yet"
+        raise UsageError(f"{index.path}: no episodes of step {selection.step}; {there}")
+    if selection.task is not None and selection.task not in tasks:
+        close = get_close_matches(selection.task, tasks, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else f" There are: {_name_some(sorted(tasks))}."
+        where = "" if index.step is None else f" in step {index.step}"
+        raise UsageError(f"{index.path}: no episodes of a task '{selection.task}'{where}.{hint}")
+
+
+def _describe_steps(steps: set[int]) -> str:
+    first, last = min(steps), max(steps)
+    if len(steps) == last - first + 1:
+        return f"those of step {first}" if first == last else f"those of steps {first} to {last}"
+    named = sorted(steps)
+    return f"those of steps {', '.join(map(str, named[:8]))}" + (f"… {last}" if len(named) > 8 else "")
+
+
+def _name_some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _has_text(episode: Episode, text: str) -> bool:
+    return text in format_transcript(episode)

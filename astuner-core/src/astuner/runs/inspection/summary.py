@@ -1,0 +1,76 @@
+"""A run in one line: how far it is, what it has learnt, and what it took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import asdict, frozen
+
+from astuner.runs.inspection.run import Run
+from astuner.runs.store.metric_rows import Row, read_curve
+
+REWARD = "reward/mean"
+VALIDATION = "val/reward/mean"
+TIME = "time/step_s"
+TOKENS = "tokens/generated"
+
+
+@frozen(kw_only=True)
+class Summary:
+    """The outcome of a run; None where nothing is recorded."""
+
+    name: str
+    path: str
+    status: str
+    detail: str
+    """The reason of a failure, or what is not known of the state."""
+    backbone: str | None
+    steps: int
+    """Training steps that were finished."""
+    planned_steps: int | None
+    """`trainer_common.total_training_steps`, if it is set."""
+    first_reward: float | None
+    last_reward: float | None
+    best_validation: float | None
+    """The highest `val/reward/mean`."""
+    best_step: int | None
+    """The steps that were trained before it."""
+    time_s: float
+    """Of all training steps together."""
+    tokens: int
+    """Sampled in training."""
+    started: str | None
+    """When its first attempt began."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+
+def summarise(run: Run) -> Summary:
+    """Read what there is of a run."""
+    rows = run.read_rows()
+    state, facts = run.state, run.facts
+    rewards, validations = read_curve(rows, REWARD), read_curve(rows, VALIDATION)
+    best = max(validations, key=lambda point: point[1], default=None)
+    attempts = facts.get("attempts") or [{}]
+    return Summary(
+        name=run.name,
+        path=str(run.path),
+        status=state.status,
+        detail=state.detail,
+        backbone=facts.get("backbone"),
+        steps=max((row["step"] for row in rows if row["kind"] == "train"), default=0),
+        planned_steps=run.config.get("trainer_common", {}).get("total_training_steps"),
+        first_reward=rewards[0][1] if rewards else None,
+        last_reward=rewards[-1][1] if rewards else None,
+        best_validation=best[1] if best else None,
+        best_step=best[0] if best else None,
+        time_s=_add_up(rows, TIME),
+        tokens=int(_add_up(rows, TOKENS)),
+        started=attempts[0].get("started"),
+    )
+
+
+def _add_up(rows: list[Row], name: str) -> float:
+    return sum(value for _, value in read_curve(rows, name))

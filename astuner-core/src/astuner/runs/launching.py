@@ -1,0 +1,200 @@
+"""Runs from Python: in a script, a notebook or a sweep. The same checks and the same results as the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from astuner.contract.errors import UsageError
+from astuner.runs.inspection.run import Run
+
+if TYPE_CHECKING:
+    from astuner.contract.schema import Split
+    from astuner.runs.driver.control import StopSwitch
+    from astuner.runs.driver.launch import RunOutcome
+    from astuner_tools.replays.report import ReplayReport
+
+Overrides = Mapping[str, Any] | Sequence[str]
+
+_ONE_RUN = threading.Lock()
+"""A process has one environment, one `sys.path` and one set of signal handlers."""
+
+
+def run(
+    conf: str | os.PathLike[str],
+    overrides: Overrides = (),
+    *,
+    backbone: str | None = None,
+    resume: bool = False,
+    resume_from: int | str | None = None,
+    accept_changes: Collection[str] = (),
+    fresh: bool = False,
+    services: Sequence[str] = (),
+) -> Run:
+    """Train as `astuner run` does, and return the run when it is over; raises an `AstunerError` when it failed.
+
+    `overrides` are keys and values, `{"rollout.temperature": 0.7}`, or texts as `--set` takes them. The other arguments are the
+    command's options. Where an event loop is running, as in a notebook, the run has its own thread; an interrupt stops
+    it as Ctrl-C stops the command.
+    """
+    from astuner.runs.driver.launch import start_run
+
+    def start(file: Path, items: Sequence[str], switch: StopSwitch) -> RunOutcome:
+        return start_run(
+            file,
+            backbone,
+            items,
+            resume=resume,
+            resume_from=None if resume_from is None else str(resume_from),
+            accept_changes=accept_changes,
+            fresh=fresh,
+            services=services,
+            switch=switch,
+        )
+
+    return _play(conf, overrides, backbone, start)
+
+
+def evaluate(
+    conf: str | os.PathLike[str],
+    checkpoint: str | os.PathLike[str] | None = None,
+    overrides: Overrides = (),
+    *,
+    backbone: str | None = None,
+    services: Sequence[str] = (),
+) -> Run:
+    """Run the validation pass alone as `astuner eval` does, of `model.path` or of a checkpoint, and return its run."""
+    from astuner.runs.driver.launch import evaluate_run
+
+    weights = None if checkpoint is None else Path(checkpoint).resolve()
+    if weights is not None and not weights.is_dir():
+        raise UsageError(f"{checkpoint}: there is no such checkpoint")
+
+    def start(file: Path, items: Sequence[str], switch: StopSwitch) -> RunOutcome:
+        return evaluate_run(file, weights, backbone, items, services=services, switch=switch)
+
+    return _play(conf, overrides, backbone, start)
+
+
+def replay(
+    run: Run | str | os.PathLike[str],
+    conf: str | os.PathLike[str],
+    overrides: Overrides = (),
+    *,
+    judge: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    split: Split | None = None,
+    step: int | None = None,
+    train_from: int | None = None,
+) -> ReplayReport:
+    """Score the stored episodes of a run again as `astuner replay` does, and return what changed.
+
+    The arguments are those of the command; messages are in the report, and Python warnings. With `train_from` the run that was
+    trained on is `Run(report.directory)`.
+    """
+    from astuner.runs.driver.control import StopSwitch
+    from astuner.runs.driver.separate_thread import call_without_loop
+    from astuner.runs.driver.training_on_replay import check_start, refuse_choices, train_on
+    from astuner.runs.inspection.run_search import open_run
+    from astuner_tools.replays.replay import replay_run
+
+    opened = run if isinstance(run, Run) else open_run(os.fspath(run))
+    file, items, switch = Path(conf), list_items(overrides), StopSwitch()
+
+    def score() -> ReplayReport:
+        with _hold_process(file):
+            if train_from is not None:
+                refuse_choices(judge=judge, split=split, step=step)
+                _check_environment(file, items, None)
+                check_start(opened, train_from, file, items)
+            report = replay_run(
+                opened,
+                file,
+                items,
+                judge=judge,
+                out=None if out is None else Path(out),
+                split=split,
+                step=step,
+                notify=lambda text: warnings.warn(text, stacklevel=2),
+                stopped=lambda: switch.requested,
+            )
+            if train_from is not None:
+                train_on(opened, report.directory, train_from, file, items, switch=switch)
+            return report
+
+    return call_without_loop(score, switch)
+
+
+def _play(
+    conf: str | os.PathLike[str],
+    overrides: Overrides,
+    backbone: str | None,
+    start: Callable[[Path, Sequence[str], StopSwitch], RunOutcome],
+) -> Run:
+    from astuner.runs.driver.control import StopSwitch
+    from astuner.runs.driver.separate_thread import call_without_loop
+
+    file, items, switch = Path(conf), list_items(overrides), StopSwitch()
+
+    def play() -> RunOutcome:
+        with _hold_process(file):
+            _check_environment(file, items, backbone)
+            return start(file, items, switch)
+
+    return Run(call_without_loop(play, switch).directory)
+
+
+@contextmanager
+def _hold_process(conf: Path) -> Iterator[None]:
+    """Have the process for a run alone, and leave it as it was; raises `UsageError` if another run has it."""
+    from astuner.episodes.containment.process_state import restore_process_state
+
+    if not _ONE_RUN.acquire(blocking=False):
+        raise UsageError("a run is under way in this process: wait for its end, or start this one in another process")
+    try:
+        with restore_process_state(conf.absolute().parent):
+            yield
+    finally:
+        _ONE_RUN.release()
+
+
+def _check_environment(conf: Path, items: Sequence[str], backbone: str | None) -> None:
+    """Raise `UsageError` if the backbone has an environment that the command would continue in."""
+    from astuner.cli.own_venv import enter_venv_of
+    from astuner.settings.venvs.process_replacement import EnterVenv
+
+    try:
+        enter_venv_of(conf, items, backbone)
+    except EnterVenv as entering:
+        raise UsageError(
+            f"this backbone has its own environment: start Python there, {entering.directory / 'bin/python'}, or use the "
+            "command `astuner run`, which continues there"
+        ) from None
+
+
+def list_items(overrides: Overrides) -> list[str]:
+    """Return overrides as texts of `--set`; raises `UsageError` for a value that is none of YAML."""
+    if not isinstance(overrides, Mapping):
+        return list(overrides)
+    items = []
+    for key, value in overrides.items():
+        try:
+            items.append(f"{key}={json.dumps(value, ensure_ascii=False, default=_make_plain)}")
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"overrides: {key}: {value!r} is not a value of YAML: {error}") from error
+    return items
+
+
+def _make_plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    # NumPy's scalars and arrays, in sweeps.
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"it is a {type(value).__name__}")

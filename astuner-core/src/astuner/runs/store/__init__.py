@@ -1,0 +1,1 @@
+"""A run on disk: the directory and its lock, checkpoints, the store of episodes."""

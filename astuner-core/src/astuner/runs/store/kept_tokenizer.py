@@ -1,0 +1,66 @@
+"""The tokenizer of a run's model, copied into the run directory: its token ids are text also after the model has gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from astuner.runs.store.atomic import explain_os_errors, write_bytes
+from astuner.runs.store.directory import RunDirectory
+from astuner.settings.config.adapters import read_adapters
+from astuner.shared.private_files import DIRECTORY_MODE
+
+FILE = "tokenizer.json"
+OTHERS = ("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json")
+"""Copied where they exist."""
+
+
+def keep_tokenizer(directory: RunDirectory, model_path: str) -> bool:
+    """Copy the tokenizer of a local model, or of one from the hub that was downloaded; return whether the run has one now.
+
+    Nothing fails without it: a model may have no such file, and one from the hub may not be downloaded yet.
+    """
+    if (directory.tokenizer / FILE).is_file():
+        return True
+    for model in _list_models(model_path):
+        content = _read(model, FILE)
+        if content is None:
+            continue
+        with explain_os_errors(directory.tokenizer):
+            directory.tokenizer.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+        for name in OTHERS:
+            if (other := _read(model, name)) is not None:
+                write_bytes(directory.tokenizer / name, other)
+        # The last one: it marks the copy as whole.
+        write_bytes(directory.tokenizer / FILE, content)
+        return True
+    return False
+
+
+def _list_models(model_path: str) -> Iterator[str]:
+    """Yield the model, and the one that it is an adapter of."""
+    if not model_path:
+        return
+    yield model_path
+    if (adapters := read_adapters(Path(model_path))) is not None:
+        yield adapters.base
+
+
+def _read(model: str, name: str) -> bytes | None:
+    """Return the content of a model's file; None if it is not on this machine."""
+    file = Path(model, name) if Path(model).is_dir() else _find_download(model, name)
+    try:
+        return None if file is None else file.read_bytes()
+    except OSError:
+        return None
+
+
+def _find_download(model: str, name: str) -> Path | None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(model, name)
+    except (ImportError, ValueError):
+        # Without the library nothing was downloaded; a name that the hub does not take is no model there.
+        return None
+    return Path(found) if isinstance(found, str) else None

@@ -1,0 +1,19 @@
+"""What a backbone or an engine that needs a whole model does with adapters as `model.path`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from astuner.contract.errors import ConfigError, Problem
+from astuner.settings.config.adapters import read_adapters
+
+
+def check_whole_model(path: str, needed_by: str) -> None:
+    """Raise `ConfigError` if a model's path is a directory of LoRA adapters; `needed_by` is what cannot begin with them."""
+    adapters = read_adapters(Path(path))
+    if adapters is not None:
+        message = (
+            f"{path} holds LoRA adapters of {adapters.base}, and {needed_by} begins with a whole model. Merge them first "
+            f"(`astuner export {path} --merge-lora --out DIRECTORY`) and name that directory"
+        )
+        raise ConfigError([Problem(key="astuner.model.path", message=message)])

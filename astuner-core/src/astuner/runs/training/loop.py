@@ -1,0 +1,175 @@
+"""A whole run, top to bottom: play a step's groups, compute advantages, update, validate, save.
+
+Every backbone that does not leave its loop to another trainer is this loop with a `Learner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols import Control, RunInfo, TaskSource
+from astuner.contract.protocols.optional import find_offer
+from astuner.contract.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
+from astuner.episodes.judging.advantages import WeightedSample, compute_advantages, has_no_signal, is_group_relative
+from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
+from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.training.group_filter import PlayedGroups, filter_groups
+from astuner.runs.training.learner import ComparesWithReference, Learner, Overlaps, RecordsTokens
+from astuner.runs.training.rollouts import Rollouts
+from astuner.runs.training.step_clock import StepClock
+from astuner.runs.training.token_recorder import TokenRecorder
+
+if TYPE_CHECKING:
+    from astuner.episodes.rollout.recipe import Recipe
+
+
+def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
+    """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last complete step.
+
+    The learner is in the state of the checkpoint of `control.resume_step`.
+    """
+    _check_filter(run, learner)
+    total, settings = tasks.total_steps, run.config.trainer_common
+    start = control.resume_step
+    directory = RunDirectory(run.directory)
+    saved = whole = start
+    recorder, recording = TokenRecorder.open(directory, settings.token_record), find_offer(learner, RecordsTokens)
+    overlaps = (able := find_offer(learner, Overlaps)) is not None and able.overlaps
+    with closing(Rollouts(run, recipe, control, learner)) as rollouts:
+        if start == 0 and settings.val_before_train:
+            yield from _validate(rollouts, tasks, 0)
+        ahead: PlayedGroups | None = None
+        clock = StepClock()
+        for step in range(start + 1, total + 1):
+            played = ahead or _play(rollouts, run, tasks, step, clock)
+            groups = played.groups
+            if groups is None:
+                break
+            clock.begin_update()
+            by_agent = settings.algorithm.norm_adv_by_agent
+            rows = compute_advantages(groups, learner.estimator, _compute_penalties(run, learner, groups), by_agent=by_agent)
+            metrics = compute_rollout_metrics(groups, rows, left_out=played.left_out)
+            if overlaps and step < total:
+                with ThreadPoolExecutor(1) as executor:
+                    updating = executor.submit(_update, learner, rows, step, clock)
+                    ahead = _play(rollouts, run, tasks, step + 1, clock)
+                    metrics |= updating.result()
+            else:
+                metrics, ahead = metrics | _update(learner, rows, step, clock), None
+            if recorder is not None and recording is not None:
+                recorder.record(step, groups, rows, recording.take_token_values())
+            metrics |= played.counts
+            if (engine_s := rollouts.take_engine_s(step)) is not None:
+                metrics["time/engine_s"] = engine_s
+            rollouts.serve_new_weights(step)
+            metrics |= clock.take(step)
+            metrics["tokens/per_s"] = metrics["tokens/generated"] / max(metrics["time/step_s"], 1e-9)
+            yield StepReport(step=step, metrics=metrics, groups=(*groups, *played.left_out))
+            last = step == total
+            validates = _is_due(settings.test_freq, step) or (last and (settings.test_freq > 0 or settings.val_before_train))
+            if validates and not (yield from _validate(rollouts, tasks, step)):
+                break
+            whole = step
+            asked = control.take_save()
+            if last or asked or _is_due(settings.save_freq, step) or (settings.keep_best and validates):
+                saved = step
+                yield _save(directory, learner, step)
+            if control.stop:
+                break
+        # A step whose validation was cut short is not saved: resuming replays it, so that no report is missing.
+        if control.stop and learner.step == whole > saved:
+            yield _save(directory, learner, whole)
+
+
+def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
+    """Yield the report of one validation pass with the weights that the learner holds."""
+    with closing(Rollouts(run, recipe, control, learner)) as rollouts:
+        yield from _validate(rollouts, tasks, 0)
+
+
+def checkpoint_to_resume(run: RunInfo, control: Control) -> Path | None:
+    """Return the checkpoint that a resumed run continues from; None if it starts from `model.path`."""
+    return RunDirectory(run.directory).checkpoint(control.resume_step) if control.resume_step else None
+
+
+def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int, clock: StepClock) -> PlayedGroups:
+    with clock.rollout(step):
+        return _play_groups(rollouts, run, tasks, step)
+
+
+def _play_groups(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> PlayedGroups:
+    """Return the groups of a step, and those that were played and are not trained.
+
+    With `filter_groups` further tasks are drawn instead of groups without signal.
+    """
+    options, by_agent = run.config.trainer_common.algorithm.filter_groups, run.config.trainer_common.algorithm.norm_adv_by_agent
+    groups = rollouts.train(tasks.batch(step), step)
+    if groups is None or not options.enable:
+        return PlayedGroups(groups=groups)
+    wanted, played = len(groups), list(groups)
+    for draw in range(1, options.max_num_gen_batches):
+        further = tasks.batch(step, draw)
+        if sum(not has_no_signal(group, by_agent=by_agent) for group in played) >= wanted or not further:
+            break
+        found = rollouts.train(further, step)
+        if found is None:
+            return PlayedGroups(groups=None)
+        played += found
+    return filter_groups(played, wanted, by_agent=by_agent)
+
+
+def _update(learner: Learner, rows: Sequence[WeightedSample], step: int, clock: StepClock) -> dict[str, float]:
+    found = learner.update(rows, step)
+    clock.end_update()
+    return found
+
+
+def _check_filter(run: RunInfo, learner: Learner) -> None:
+    if run.config.trainer_common.algorithm.filter_groups.enable and not is_group_relative(learner.estimator):
+        message = (
+            f"{run.config.trainer_common.algorithm.adv_estimator!r} compares all episodes of a step, so that groups whose "
+            "rewards are all equal give signal too. Turn it off, or choose an estimator that compares siblings, such as grpo."
+        )
+        raise ConfigError([Problem(key="astuner.trainer_common.algorithm.filter_groups.enable", message=message)])
+
+
+def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """Return what the divergence from the reference costs each trained token, by episode and agent, if it counts there."""
+    algorithm = run.config.trainer_common.algorithm
+    if not algorithm.use_kl_in_reward:
+        return {}
+    comparing = find_offer(learner, ComparesWithReference)
+    if comparing is None:
+        message = f"the backbone '{run.backbone}' compares with no reference model. Remove it, or choose a backbone that does."
+        raise ConfigError([Problem(key="astuner.trainer_common.algorithm.use_kl_in_reward", message=message)])
+    samples = [sample for group in groups for episode in group.episodes for sample in episode.samples]
+    penalties: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
+    for sample, divergence in zip(samples, comparing.reference_kl(samples), strict=True):
+        penalties.setdefault((sample.episode_id, sample.agent), []).append(algorithm.kl_ctrl.kl_coef * divergence)
+    return {owner: np.concatenate(parts) for owner, parts in penalties.items()}
+
+
+def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Generator[Event, None, bool]:
+    """Yield the report, and return whether the pass was completed."""
+    groups = rollouts.validate(tasks.validation(), step)
+    if groups:
+        yield ValidationReport(step=step, metrics=compute_validation_metrics(groups), groups=tuple(groups))
+    return groups is not None
+
+
+def _save(directory: RunDirectory, learner: Learner, step: int) -> CheckpointSaved:
+    learner.save(begin_checkpoint(directory, step))
+    return CheckpointSaved(step=step, path=str(finish_checkpoint(directory, step)))
+
+
+def _is_due(frequency: int, step: int) -> bool:
+    return frequency > 0 and step % frequency == 0

@@ -1,0 +1,181 @@
+"""Rollouts for the training loop: plain calls, over one event loop that lives as long as the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from astuner.contract.errors import ConfigError, Interrupted, Problem
+from astuner.contract.protocols import Control, Engine, RunInfo
+from astuner.contract.protocols.optional import MeasuresBusyTime, find_offer
+from astuner.contract.schema import Episode, Group, Task
+from astuner.episodes.containment.guarded_loop import GuardedLoop
+from astuner.episodes.rollout.host import make_training_sampling, make_validation_sampling
+from astuner.episodes.rollout.runner import Round
+from astuner.episodes.rollout.stopping import cancel_on_stop, wait_until_stopped
+from astuner.episodes.rollout_workers.opening import GroupRunner, open_players
+from astuner.runs.store.atomic import explain_os_errors
+from astuner.runs.training.learner import AdjustsSampling, BringsEngine, BringsRenderer, Learner, ServesWeights
+
+if TYPE_CHECKING:
+    from astuner.episodes.rollout.recipe import Recipe
+    from astuner.model.rendering import TemplateRenderer
+
+
+class Rollouts:
+    """Plays groups with the learner's current weights. `astuner.runs.training.loop` uses it; your own loop may too."""
+
+    def __init__(self, run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> None:
+        """Open engine, gateway and runner; `close` ends them."""
+        self._run, self._control, self._learner = run, control, learner
+        self._repeats = run.config.rollout.num_repeat
+        self._adjusting, self._serving = find_offer(learner, AdjustsSampling), find_offer(learner, ServesWeights)
+        self._engine, self._over_learner = self._make_engine(recipe)
+        self._loop = asyncio.Runner(loop_factory=GuardedLoop)
+        self._stack = AsyncExitStack()
+        self._playing: asyncio.Task[Any] | None = None
+        self._done = self._total = 0
+        self._what = ""
+        self._engine_s: dict[int, float] = {}
+        opening = open_players(
+            engine=self._engine,
+            renderer=self._renderer() if self._engine.capabilities.token_ids else None,
+            recipe=recipe,
+            run_info=run,
+            control=control,
+            on_episode=self._count,
+        )
+        cancel_on_stop(control, self._loop.get_loop(), self._cancel)
+        try:
+            self._runner = self._loop.run(self._open(opening, recipe))
+        except (asyncio.CancelledError, Exception) as error:
+            self._loop.close()
+            # What is cancelled half-way may end with an error of its own.
+            if control.stop:
+                raise Interrupted("stopped before the engine was ready") from error
+            raise
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def train(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
+        """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
+        configured = make_training_sampling(self._run)
+        sampling = configured if self._adjusting is None else self._adjusting.sampling(configured)
+        round_ = Round(step=step, split="train", repeats=self._repeats, sampling=sampling)
+        before = self._busy_s() or 0.0
+        groups = self._play(tasks, round_, "rollout")
+        self._engine_s[step] = self._engine_s.get(step, 0.0) + (self._busy_s() or 0.0) - before
+        return groups
+
+    def validate(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
+        """Play the validation tasks; None when the user stopped."""
+        repeats = self._run.config.trainer_common.val_pass_n
+        round_ = Round(step=step, split="validation", repeats=repeats, sampling=make_validation_sampling(self._run))
+        return self._play(tasks, round_, "validation")
+
+    def take_engine_s(self, step: int) -> float | None:
+        """Return for how long the engine worked on the episodes of a step; None if it does not report that."""
+        taken = self._engine_s.pop(step, 0.0)
+        return None if self._busy_s() is None else taken
+
+    def serve_new_weights(self, version: int) -> None:
+        """Give the engine the current weights, if any are trained."""
+        if self._serving is not None:
+            with explain_os_errors(self._run.directory):
+                self._loop.run(self._engine.update_weights(self._serving.weights(), version))
+
+    def close(self) -> None:
+        """End everything."""
+        try:
+            self._loop.run(self._stack.aclose())
+        finally:
+            self._loop.close()
+
+    def _make_engine(self, recipe: Recipe) -> tuple[Engine, bool]:
+        """Return the learner's own engine or the one that the user named, and whether it is the learner's own."""
+        bringing = find_offer(self._learner, BringsEngine)
+        own = None if bringing is None else bringing.own_engine()
+        if own is not None:
+            return own, True
+        if recipe.engine is None:
+            message = f"the backbone '{self._run.backbone}' does not bring an engine; name an installed one, such as openai"
+            raise ConfigError([Problem(key="astuner.rollout.name", message=message)])
+        engine = self._control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, self._run)()
+        if self._serving is not None:
+            check_trainable(engine, recipe)
+        return engine, False
+
+    def _renderer(self) -> TemplateRenderer:
+        bringing = find_offer(self._learner, BringsRenderer)
+        if bringing is not None:
+            return bringing.renderer
+        from astuner.model.rendering import load_renderer
+
+        return load_renderer(self._run.config.model.path, **self._run.config.model.rendering)
+
+    async def _open(self, opening: AbstractAsyncContextManager[GroupRunner], recipe: Recipe) -> GroupRunner:
+        """Start everything, and give an engine with its own model the learner's weights."""
+        self._playing = asyncio.current_task()
+        try:
+            if self._control.stop:
+                raise asyncio.CancelledError
+            runner = await self._stack.enter_async_context(opening)
+            try:
+                if self._serving is not None and not self._over_learner:
+                    # Its abilities and its loaded model are known only now.
+                    check_trainable(self._engine, recipe)
+                    with explain_os_errors(self._run.directory):
+                        await self._engine.update_weights(self._serving.weights(), self._control.resume_step)
+            except BaseException:
+                await self._stack.aclose()
+                raise
+        finally:
+            self._playing = None
+        return runner
+
+    def _play(self, tasks: Sequence[Task], round_: Round, what: str) -> list[Group] | None:
+        if self._control.stop:
+            return None
+        self._what, self._done, self._total = what, 0, len(tasks) * round_.repeats
+
+        async def play() -> list[Group] | None:
+            self._playing = playing = asyncio.ensure_future(self._runner.run(tasks, round_))
+            try:
+                return await wait_until_stopped(playing, self._control)
+            finally:
+                self._playing = None
+
+        return self._loop.run(play())
+
+    def _busy_s(self) -> float | None:
+        # Players that reach the engine's servers themselves work at the same time: the busiest one counts.
+        measuring = [find_offer(part, MeasuresBusyTime) for part in (self._engine, self._runner)]
+        return max((part.busy_s for part in measuring if part is not None), default=None)
+
+    def _cancel(self) -> None:
+        if self._playing is not None:
+            self._playing.cancel()
+
+    def _count(self, _: Episode) -> None:
+        self._done += 1
+        self._control.progress(self._what, self._done, self._total)
+
+
+def check_trainable(engine: Engine, recipe: Recipe) -> None:
+    """Raise `ConfigError` if nothing can be trained through the user's engine, with what it lacks."""
+    able = engine.capabilities
+    lacking = [
+        what
+        for what, has in (
+            ("token ids", able.token_ids),
+            ("log-probabilities of the sampling distribution", able.logprobs),
+            ("weight updates", able.weight_updates),
+        )
+        if not has
+    ]
+    if lacking and recipe.engine is not None:
+        message = f"{recipe.engine.candidate.blame} gives no {' and no '.join(lacking)}, so nothing can be trained through it"
+        raise ConfigError([Problem(key="astuner.rollout.name", message=message, suggestion="auto")])

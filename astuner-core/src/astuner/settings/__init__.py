@@ -1,0 +1,1 @@
+"""From a YAML to a plan: everything that can fail without a GPU fails here."""

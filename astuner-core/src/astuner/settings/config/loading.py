@@ -1,0 +1,230 @@
+"""From a YAML file and the command line to a checked `Config`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from astuner.contract.errors import ConfigError, Problem
+from astuner.settings.config.aliases import Renaming
+from astuner.settings.config.checks import Checks
+from astuner.settings.config.config_file import list_native_roots, read_config_file
+from astuner.settings.config.dialects import translate_overrides
+from astuner.settings.config.interpolation import Interpolation
+from astuner.settings.config.model import Config
+from astuner.settings.config.overrides import Overrides, read_overrides
+from astuner.settings.config.paths import find_model_directory
+from astuner.settings.config.places import ROOT, KeyPath, Locate, Place, Places, format_path, sort_problems
+from astuner.settings.config.schema_keys import walk_schema
+from astuner.settings.config.secrets import Secrets
+from astuner.settings.config.sections import DatasetFileSection, list_installed_names
+from astuner.settings.config.sound_parts import SpoiltKeys, structure_sound_parts
+from astuner.settings.config.structure_errors import NO_SUCH_KEY, Fault, FaultsError
+from astuner.settings.config.structuring import locate_faults, make_converter
+from astuner.settings.config.trees import Tree, change_leaves, flatten, merge
+
+
+@frozen(kw_only=True)
+class LoadedConfig:
+    """A configuration, and where each of its values came from."""
+
+    config: Config
+    path: Path
+    """The YAML, absolute."""
+    text: str
+    """The YAML as it was written, secrets included."""
+    resolved: Mapping[str, Any]
+    """The content of the root `astuner` as plain values: defaults filled in, aliases and interpolations resolved."""
+    user_keys: frozenset[str]
+    """Dotted paths, without the root, that the YAML or the command line set."""
+    overrides: tuple[str, ...] = ()
+    """The arguments of `--set`, as given."""
+    overridden_keys: frozenset[str] = frozenset()
+    """Dotted paths that `--set` set: without the root, but with that of native keys, as in `local.`."""
+    from_environment: Mapping[str, str] = field(factory=dict)
+    """What is shown in place of each text that came from an environment variable, by dotted path with the root."""
+    native: Mapping[str, Mapping[str, Any]] = field(factory=dict)
+    """The root sections of raw native keys that are there, by the names of backbones."""
+    notices: tuple[str, ...] = ()
+    """Messages to show the user once."""
+    locate: Locate
+    """From a dotted key to its file and line; `(Path("--set a.b"), 0)` for one set on the command line."""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong, in the order of the file; defaults stand in for it. Only `examine_config` returns one with problems."""
+    spoilt: SpoiltKeys = field(factory=SpoiltKeys)
+    """The keys whose values are not known."""
+
+    @property
+    def secrets(self) -> Secrets:
+        """The values that must not be shown."""
+        return Secrets.of(self.resolved, self.native, written=self.from_environment.values())
+
+    @property
+    def environment_values(self) -> Mapping[str, str]:
+        """What is shown in place of each text that came from an environment variable, by the text."""
+        found: dict[str, str] = {}
+
+        def collect(value: Any, path: KeyPath) -> None:
+            if isinstance(value, str) and (written := self.from_environment.get(format_path(path))) is not None:
+                found[value] = written
+
+        change_leaves({ROOT: self.resolved, **self.native}, collect)
+        return found
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the YAML, from which its relative paths start."""
+        return self.path.parent
+
+
+def load_config(
+    path: Path,
+    overrides: Sequence[str] = (),
+    backbone: str | None = None,
+    *,
+    names_of: Callable[[str], Collection[str]] = list_installed_names,
+    unused: Collection[str] = (),
+) -> LoadedConfig:
+    """Load a YAML; raise `ConfigError` with all its problems.
+
+    `names_of(group)` returns the names of the installed components. Their options are left to them, and to the plan of a run.
+    `unused` are keys below `astuner` that the caller does not need: they may be missing, or name what does not exist.
+    """
+    loaded = examine_config(path, overrides, backbone, names_of=names_of, unused=unused)
+    if loaded.problems:
+        raise ConfigError(loaded.problems)
+    return loaded
+
+
+def examine_config(
+    path: Path,
+    overrides: Sequence[str] = (),
+    backbone: str | None = None,
+    *,
+    names_of: Callable[[str], Collection[str]] = list_installed_names,
+    unused: Collection[str] = (),
+) -> LoadedConfig:
+    """Load what is sound of a YAML, with its problems; raise `ConfigError` only if it is not YAML with our root section."""
+    path = path.absolute()
+    native_roots = list_native_roots()
+    file = read_config_file(path, native_roots)
+    command = read_overrides(overrides, backbone, native_roots)
+    translated = list(file.notices)
+    if file.dialect is not None and command.tree:
+        translated += translate_overrides(file.dialect, command.tree, command.places, path)
+    renaming = Renaming()
+    renaming.apply(file.roots[ROOT], file.places)
+    renaming.apply(command.tree.setdefault(ROOT, {}), command.places)
+    if file.written_root != ROOT:
+        renaming.used[file.written_root] = ROOT
+    locate = _combine_places(file.places, command, native_roots)
+
+    converter = make_converter()
+    defaults: Tree = {ROOT: converter.unstructure(Config())}
+    chosen = merge(file.roots, command.tree)
+    whole = merge(defaults, chosen)
+    _fill_experiment_name(whole[ROOT], path)
+    interpolation = Interpolation(whole)
+    whole = interpolation.resolve()
+    renaming.apply_to_values(whole[ROOT])
+    secrets = Secrets.of(chosen, whole, written=interpolation.from_environment.values())
+    unresolved = locate_faults(FaultsError(interpolation.faults), key="", locate=locate)
+    problems = [*file.problems, *command.problems, *renaming.problems, *_check_files_of_tasks(whole[ROOT], locate)]
+    config, faults = structure_sound_parts(whole[ROOT], converter)
+    explained = [_explain_fault(fault, interpolation.replaced) for fault in faults]
+    problems += locate_faults(FaultsError(explained), key=ROOT, locate=locate)
+    spoilt = SpoiltKeys.of([*problems, *unresolved], flatten(chosen[ROOT]))
+    user_keys = _find_user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
+    user_keys = frozenset(key for key in user_keys if not spoilt.hold(f"{ROOT}.{key}"))
+    config = _choose_validation_samples(_make_paths_absolute(config, path.parent), user_keys)
+    checks = Checks(config=config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
+    checks.run()
+    left_out = {f"{ROOT}.{key}" for key in unused}
+    problems += [problem for problem in checks.problems if problem.key not in left_out and not spoilt.explain(problem)]
+    overridden = flatten({**command.tree.pop(ROOT), **command.tree})
+    old_spellings = renaming.format_notice()
+    return LoadedConfig(
+        config=config,
+        path=path,
+        text=file.text,
+        resolved=converter.unstructure(config),
+        user_keys=user_keys,
+        from_environment=interpolation.from_environment,
+        overrides=tuple(overrides),
+        overridden_keys=frozenset(overridden),
+        native={root: whole[root] for root in native_roots if root in whole},
+        notices=(*translated, *([old_spellings] if old_spellings else []), *renaming.overruled, *checks.notices),
+        locate=locate,
+        problems=tuple(map(secrets.hide_in_problem, _merge_problems(problems, unresolved))),
+        spoilt=SpoiltKeys.of([*problems, *unresolved], flatten(chosen[ROOT])),
+    )
+
+
+def _merge_problems(problems: list[Problem], unresolved: list[Problem]) -> list[Problem]:
+    """Order problems as in the file; one that could not be resolved is not reported again as a bad value."""
+    keys = {problem.key for problem in unresolved}
+    once = [*unresolved, *(problem for problem in problems if problem.key not in keys)]
+    return sort_problems(once)
+
+
+def _combine_places(places: Mapping[str, Place], overrides: Overrides, native_roots: Collection[str]) -> Places:
+    set_keys = flatten(overrides.tree)
+    leaves = {key: place for key, place in overrides.places.items() if key in set_keys}
+    return Places({**overrides.places, **places, **leaves}, native_roots)
+
+
+def _fill_experiment_name(tree: Tree, path: Path) -> None:
+    if tree["experiment_name"] == "read_yaml_name":
+        tree["experiment_name"] = path.stem
+
+
+def _find_user_keys(chosen: Tree, resolved: Tree, interpolated: set[str]) -> frozenset[str]:
+    given, leaves = set(flatten(chosen)), flatten(resolved)
+    # A whole section that is an interpolation sets every key in it.
+    copied = tuple(f"{key}." for key in given if format_path((key,), ROOT) in interpolated)
+    return frozenset(key for key in leaves if key in given or key.startswith(copied))
+
+
+def _choose_validation_samples(config: Config, user_keys: Collection[str]) -> Config:
+    """Play each validation task once if validation is greedy and nothing else was asked for."""
+    if "trainer_common.val_pass_n" in user_keys or not config.rollout.val_kwargs.greedy:
+        return config
+    return evolve(config, trainer_common=evolve(config.trainer_common, val_pass_n=1))
+
+
+def _make_paths_absolute(config: Config, directory: Path) -> Config:
+    model = find_model_directory(config.model.path, directory) if config.model.path else None
+    run = Path("launcher_record", config.experiment_name) if config.experiment_dir == "auto" else Path(config.experiment_dir)
+    return evolve(
+        config,
+        experiment_dir=str(Path.cwd() / run.expanduser()),
+        model=evolve(config.model, path=str(model) if model else config.model.path),
+    )
+
+
+def _explain_fault(fault: Fault, interpolated: set[str]) -> Fault:
+    """Add to a fault what only the whole configuration shows."""
+    if format_path(fault.path, ROOT) in interpolated:
+        message = fault.message.removesuffix(" Remove the quotes.")
+        return evolve(
+            fault, message=f"{message} It comes from an interpolation: ${{oc.decode:${{oc.env:…}}}} reads text as a value."
+        )
+    if fault.message == NO_SUCH_KEY and fault.suggestion is None:
+        elsewhere = [key for key in walk_schema() if key.rpartition(".")[2] == fault.path[-1]]
+        if len(elsewhere) == 1:
+            return evolve(fault, suggestion=f"{ROOT}.{elsewhere[0]}")
+    return fault
+
+
+def _check_files_of_tasks(tree: Mapping[str, Any], locate: Locate) -> list[Problem]:
+    section = tree["task_reader"]
+    if not isinstance(section, Mapping) or "dataset_file" not in section:
+        return []
+    try:
+        make_converter().structure(section["dataset_file"], DatasetFileSection)
+    except FaultsError as error:
+        return locate_faults(error, key=f"{ROOT}.task_reader.dataset_file", locate=locate)
+    return []

@@ -1,0 +1,162 @@
+"""The section `trainer_common`: the training loop, the algorithm and the optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import Attribute, field, frozen
+from attrs.validators import and_, ge, gt, lt, min_len, optional
+
+from astuner.settings.config.components import ONE_OR_MANY
+
+KlEstimator = Literal["kl", "abs", "mse", "low_var_kl"]
+"""`kl` is k1, `mse` is k2, `low_var_kl` is k3."""
+
+LossAggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"]
+
+
+@frozen(kw_only=True)
+class KlControl:
+    """The KL penalty inside the reward."""
+
+    kl_coef: float = field(default=0.001, validator=ge(0))
+    """Weight of the divergence that is taken off the reward."""
+
+
+@frozen(kw_only=True)
+class FilterGroups:
+    """Resampling of groups whose rewards are all equal and so give no signal."""
+
+    enable: bool = False
+    """Draw further tasks instead of groups whose rewards are all equal. For estimators that compare siblings."""
+    max_num_gen_batches: int = field(default=4, validator=ge(1))
+    """Most batches that are generated for one step."""
+
+
+@frozen(kw_only=True)
+class Algorithm:
+    """How rewards become advantages."""
+
+    task_norm_patch: bool = False
+    """Normalise over all samples of a task, not over its episodes."""
+    adv_estimator: str = "grpo"
+    """The advantage estimator: one of those listed above, or an installed one."""
+    use_kl_in_reward: bool = False
+    """Subtract the KL to the reference model from the reward."""
+    kl_penalty: KlEstimator = "kl"
+    """Its estimator there."""
+    kl_ctrl: KlControl = field(factory=KlControl)
+    norm_adv_by_std_in_grpo: bool = True
+    """Divide by the standard deviation of the group; False is Dr.GRPO's choice."""
+    norm_adv_by_agent: bool = True
+    """Compare each agent of an episode with the same agent of the siblings; False compares all agents of all siblings together.
+    Without effect where only one agent is trained."""
+    filter_groups: FilterGroups = field(factory=FilterGroups)
+    rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
+    """Upper bound of the truncated importance weight between sampler and trainer; null applies none."""
+    overlong_filter: bool = False
+    """Train no token of an agent one of whose answers in the episode was cut off at a length limit; its reward still counts."""
+
+
+@frozen(kw_only=True)
+class FsdpConfig:
+    """What stays on the CPU to save GPU memory."""
+
+    param_offload: bool = True
+    """Keep the parameters there between passes."""
+    optimizer_offload: bool = True
+    """Keep the optimiser's state there."""
+
+
+def _check_betas(_: Any, attribute: Attribute[Any], value: tuple[float, float]) -> None:
+    if not all(0 <= beta < 1 for beta in value):
+        raise ValueError(f"'{attribute.name}' must be two numbers from 0 up to, not including, 1: {list(value)}")
+
+
+@frozen(kw_only=True)
+class Optim:
+    """AdamW and its schedule."""
+
+    lr: float = field(default=1e-6, validator=ge(0))
+    """Peak learning rate."""
+    lr_warmup_steps: int = field(default=0, validator=ge(0))
+    """Steps in which the learning rate rises from 0."""
+    lr_scheduler_type: Literal["constant", "cosine", "linear"] = "constant"
+    """Its course after that: constant, or falling to 0, which it would reach one step after the last."""
+    weight_decay: float = field(default=0.01, validator=ge(0))
+    """AdamW's decay."""
+    betas: tuple[float, float] = field(default=(0.9, 0.999), validator=_check_betas)
+    """AdamW's decay rates of the two moments."""
+
+
+@frozen(kw_only=True)
+class TokenRecord:
+    """What is kept of every trained token, in `episodes/signal/` of the run directory."""
+
+    enable: bool = True
+    """Keep log-probability, entropy, ratio, clipping, weights and advantage of every trained token."""
+    most_gb: float = field(default=2.0, validator=gt(0))
+    """Most space it takes, in 10^9 bytes: beyond it every second step is kept, then every fourth, and so on."""
+
+
+@frozen(kw_only=True)
+class LoggerChoice:
+    """One logger, written as its name or as `{name: {options}}`."""
+
+    name: str = field(validator=min_len(1))
+    options: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class TrainerCommon:
+    """The training loop."""
+
+    val_before_train: bool = False
+    """Validate before the first step."""
+    val_pass_n: int = field(default=4, validator=ge(1))
+    """Episodes per validation task. If it is not set and validation is greedy, it is 1: all samples would be the same."""
+    save_freq: int = 20
+    """Steps from checkpoint to checkpoint; 0 or less saves none in between."""
+    test_freq: int = 20
+    """Steps from validation to validation; 0 or less makes none in between."""
+    total_epochs: int = field(default=50, validator=ge(1))
+    """Passes over the training tasks."""
+    total_training_steps: int | None = field(default=None, validator=optional(ge(1)))
+    """Ends the run after this many steps, instead of `total_epochs`."""
+    nnodes: int = field(default=1, validator=ge(1))
+    """Machines."""
+    n_gpus_per_node: int = field(default=8, validator=ge(0))
+    """GPUs in each of them."""
+    logger: tuple[LoggerChoice, ...] = field(default=(LoggerChoice(name="console"),), metadata={ONE_OR_MANY: True})
+    """Where metrics go: `console`, `[console, NAME]`, `[console, {NAME: {OPTION: VALUE}}]`."""
+    algorithm: Algorithm = field(factory=Algorithm)
+    mini_batch_num: int = field(default=1, validator=ge(1))
+    """Optimiser steps that a batch is divided into."""
+    fsdp_config: FsdpConfig = field(factory=FsdpConfig)
+    optim: Optim = field(factory=Optim)
+    use_kl_loss: bool = True
+    """Add the KL to the reference model to the loss."""
+    kl_loss_coef: float = field(default=0.002, validator=ge(0))
+    """Its weight in the loss."""
+    kl_loss_type: KlEstimator = "low_var_kl"
+    """Its estimator there."""
+    ulysses_sequence_parallel_size: int = field(default=1, validator=ge(1))
+    """GPUs that one sequence is spread over."""
+    clip_ratio_low: float = field(default=0.2, validator=and_(ge(0), lt(1)))
+    """The policy ratio is clipped below 1 minus this."""
+    clip_ratio_high: float = field(default=0.2, validator=ge(0))
+    """The policy ratio is clipped above 1 plus this."""
+    clip_ratio_c: float = field(default=3.0, validator=gt(1))
+    """Dual clip: for negative advantages the loss of a token counts up to this policy ratio."""
+    loss_agg_mode: LossAggregation | None = None
+    """How token losses become one number; null takes the estimator's default."""
+    grad_clip: float = field(default=1.0, validator=gt(0))
+    """Largest norm of the gradient."""
+    memory_check: Literal["refuse", "warn"] = "refuse"
+    """What happens before a run whose planned memory (`astuner config explain --memory`) exceeds the machine's."""
+    max_checkpoints_to_keep: int | None = field(default=None, validator=optional(ge(1)))
+    """Older checkpoints are deleted; null keeps all."""
+    keep_best: bool = False
+    """Keep the checkpoint with the best validation reward as well."""
+    token_record: TokenRecord = field(factory=TokenRecord)

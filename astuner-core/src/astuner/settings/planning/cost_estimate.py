@@ -1,0 +1,83 @@
+"""The estimated cost of a run, before it starts: steps, episodes, bounds on tokens, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from astuner.contract.protocols.optional import ReportsProgress, WouldGenerate, find_offer
+from astuner.settings.planning.episode_bounds import bound_training_episodes, count_validation_episodes
+from astuner.settings.planning.memory_plan import look_at_hardware
+from astuner.settings.planning.memory_table import format_report
+from astuner.settings.planning.plan import plan_run
+from astuner.settings.planning.run_advice import advise, estimate_time
+from astuner.settings.planning.service_choice import check_names
+
+if TYPE_CHECKING:
+    from astuner.contract.protocols import Reader
+    from astuner.contract.schema import Split
+    from astuner.episodes.rollout.sampler import TaskSampler
+    from astuner.settings.config.model import Config
+
+
+def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None, services: Sequence[str] = ()) -> str:
+    """Return the estimate as text. Checks everything that a run checks before it loads a model, the tasks included."""
+    from astuner.settings.plugins.hooks import Hooks
+
+    plan = plan_run(conf, overrides, backbone)
+    config = plan.loaded.config
+    info = plan.run_info(attempt=0)
+    check_names(services, info, plan.catalog)
+    hooks = Hooks(plan.catalog, options=config.plugins.options)
+    hooks.check_pending()
+    reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
+    notices: list[str] = []
+    if (reporting := find_offer(reader, ReportsProgress)) is not None:
+
+        def keep(text: str, level: str = "warning") -> None:
+            notices.append(text)
+
+        reporting.report_to(keep)
+    pending = _find_pending_generation(reader)
+    tasks = None if pending else plan.sample_tasks(reader)
+    rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
+    rows += (
+        _list_training_rows(config, tasks, info.directory / "metrics.jsonl")
+        if tasks is not None and info.backbone != "debug"
+        else []
+    )
+    rows += [("tasks", text) for text in pending]
+    rows += [("services", ", ".join(services))] if services else []
+    rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
+    width = max(len(name) for name, _ in rows)
+    hardware = look_at_hardware()
+    memory = plan.plan_memory(hardware)
+    lines = [*(f"{name:<{width}}  {value}" for name, value in rows), "", *format_report(memory)]
+    refused = [str(problem) for problem in memory.problems]
+    return "\n".join([*lines, *(["", *refused] if refused else []), *advise(plan.loaded, hardware), *plan.notices, *notices])
+
+
+def _find_pending_generation(reader: Reader) -> list[str]:
+    """Return what a reader would have to generate first: an estimate pays for nothing."""
+    generating = find_offer(reader, WouldGenerate)
+    if generating is None:
+        return []
+    splits: tuple[Split, ...] = ("train", "validation")
+    return [text for split in splits if (text := generating.would_generate(split)) is not None]
+
+
+def _list_training_rows(config: Config, tasks: TaskSampler, metrics: Path) -> list[tuple[str, str]]:
+    training, validation = bound_training_episodes(config, tasks), count_validation_episodes(config, tasks)
+    episodes, length = training + validation, config.rollout.max_model_len
+    steps, filtering = tasks.total_steps, config.trainer_common.algorithm.filter_groups
+    further = f", at most {filtering.max_num_gen_batches - 1} times further tasks (filter_groups)" if filtering.enable else ""
+    time = estimate_time(metrics, episodes)
+    return [
+        ("tasks", f"{tasks.train_tasks} for training, {tasks.validation_tasks} for validation"),
+        ("steps", f"{steps} of {config.data.train_batch_size} tasks x {config.rollout.num_repeat} episodes{further}"),
+        ("episodes", f"{'at most ' if filtering.enable else ''}{episodes} ({validation} for validation)"),
+        ("judged", f"at most {episodes} episodes"),
+        ("tokens", f"at most {episodes * length:,} in contexts of {length:,}"),
+        *([("time", time)] if time is not None else []),
+    ]

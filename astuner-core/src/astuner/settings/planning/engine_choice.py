@@ -1,0 +1,110 @@
+"""Which inference engine a run takes: the one that is named, or the first of the backbone's preferences that can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from astuner.contract.errors import ConfigError, PluginError, Problem
+from astuner.contract.protocols.optional import BringsEngines, KnowsItsNeeds, PrefersEngines, find_offer
+from astuner.settings.plugins.component import Component
+from astuner.shared.known_packages import read_published
+
+if TYPE_CHECKING:
+    from astuner.settings.config.loading import LoadedConfig
+    from astuner.settings.planning.chooser import Chooser
+    from astuner.settings.plugins.catalog import Catalog
+
+KEY = "astuner.rollout.name"
+
+
+@frozen
+class ChosenEngine:
+    """The engine that `rollout.name` chooses."""
+
+    component: Component | None
+    """None if the backbone brings its own."""
+    notice: str | None = None
+    """What `auto` chose, and why."""
+
+
+def choose_engine(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, backbone: Component | None) -> ChosenEngine:
+    """Return the engine that the user names, or the one that the backbone takes for `auto`; notes its problems."""
+    from astuner.settings.plugins.drivers import load
+
+    name = loaded.config.rollout.name
+    trainer = load(backbone.candidate) if backbone is not None else None
+    bringing = find_offer(trainer, BringsEngines)
+    if bringing is not None and name in bringing.brings_engines:
+        return ChosenEngine(None)
+    if name != "auto":
+        chooser.attempt(lambda: _check_somebody_has_it(name, loaded.config.backbone, catalog))
+        return ChosenEngine(None if name in _list_backbone_engines(catalog) else _choose_named(chooser, loaded, name))
+    preferring = find_offer(trainer, PrefersEngines)
+    if preferring is None:
+        return ChosenEngine(None)
+    preferred = preferring.default_engine
+    if isinstance(preferred, str):
+        why = f"the backbone '{loaded.config.backbone}' takes the engine '{preferred}' where none is named, and: "
+        return ChosenEngine(_choose_named(chooser, loaded, preferred, why))
+    return _first_usable(chooser, loaded, catalog, preferred)
+
+
+def _first_usable(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, preferred: tuple[str, ...]) -> ChosenEngine:
+    passed: list[str] = []
+    for name in preferred:
+        lack = _lack(loaded, catalog, name)
+        if lack is None:
+            others = f"; {'; '.join(passed)}" if passed else ""
+            order = ", ".join(preferred)
+            return ChosenEngine(
+                _choose_named(chooser, loaded, name), f"engine {name}: the first of {order} that can be used{others}"
+            )
+        passed.append(f"{name}: {lack}")
+    backbone = loaded.config.backbone
+    message = f"the backbone '{backbone}' takes the first engine of {', '.join(preferred)} that can be used, and none can: "
+    chooser.attempt(lambda: _refuse(message + "; ".join(passed)))
+    return ChosenEngine(None)
+
+
+def _lack(loaded: LoadedConfig, catalog: Catalog, name: str) -> str | None:
+    """Return what an engine needs that is not here, or None."""
+    from astuner.settings.plugins.drivers import load
+
+    try:
+        candidate = catalog.find("engine", name, config_dir=loaded.path.parent, key=KEY)
+    except ConfigError as error:
+        return error.problems[0].message
+    if candidate.lack is not None:
+        return candidate.lack
+    try:
+        knowing = find_offer(load(candidate), KnowsItsNeeds)
+    except PluginError as error:
+        return str(error)
+    return None if knowing is None else knowing.lacks(loaded.config.rollout.get_options(name))
+
+
+def _choose_named(chooser: Chooser, loaded: LoadedConfig, name: str, why: str = "") -> Component | None:
+    options = loaded.config.rollout.get_options(name)
+    return chooser.choose("engine", name, KEY, options, f"rollout.{name}", words=("auto",), why=why)
+
+
+def _check_somebody_has_it(name: str, backbone: str, catalog: Catalog) -> None:
+    if (having := _list_backbone_engines(catalog).get(name)) is not None:
+        served = " and ".join(map(repr, having))
+        _refuse(
+            f"the backbone '{backbone}' has no engine '{name}': a trainer that places its own engines serves it: the backbone "
+            f"{served}. Choose that, or `auto`"
+        )
+
+
+def _list_backbone_engines(catalog: Catalog) -> dict[str, Sequence[str]]:
+    """Return the engines that no package offers and published backbones serve themselves."""
+    offered = {candidate.name for candidate in catalog.candidates("engine")}
+    return {name: backbones for name, backbones in read_published().engines.items() if name not in offered}
+
+
+def _refuse(message: str) -> None:
+    raise ConfigError([Problem(key=KEY, message=message)])

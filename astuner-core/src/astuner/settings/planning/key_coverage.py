@@ -1,0 +1,178 @@
+"""No silent no-op: every key that the user set is acted on by core or by the backbone, or is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from astuner.contract.errors import Problem
+from astuner.contract.protocols.optional import HasAlignment, Honours, Inapplicable, Refuses, find_offer
+from astuner.settings.config.core_keys import read_core_keys
+from astuner.settings.config.model import Config
+from astuner.settings.config.places import ROOT, make_problem
+from astuner.settings.config.schema_keys import walk_schema
+from astuner.settings.config.sections import COMPONENT_SECTIONS
+from astuner.settings.config.structuring import make_converter
+from astuner.settings.config.trees import flatten
+
+if TYPE_CHECKING:
+    from astuner.settings.config.alignment import Alignment
+    from astuner.settings.config.loading import LoadedConfig
+
+__all__ = ["Honour", "HonourTable", "check_honoured", "find_unaccounted_keys", "matches", "walk_schema"]
+
+
+@frozen(kw_only=True)
+class Honour:
+    """What a backbone does with a key."""
+
+    status: Literal["core", "backbone", "engine", "aligned", "inapplicable", "refused", "unaccounted"]
+    """Core acts on it; the backbone does; the chosen engine does; it goes into the backbone's native configuration; it has no
+    meaning there (a notice); setting it is an error with a reason; or nothing accounts for it, which is an error too."""
+    reason: str = ""
+    native: tuple[str, ...] = ()
+    """The native keys that an aligned key goes to."""
+    core_too: bool = False
+    """Whether core acts on an aligned key as well: trainers too need the sampler's temperature."""
+
+    @property
+    def acted_on(self) -> bool:
+        """Whether setting the key changes anything."""
+        return self.status in ("core", "backbone", "engine", "aligned")
+
+
+@frozen(kw_only=True)
+class HonourTable:
+    """A backbone's treatment of our keys. A pattern that names a section covers all its keys."""
+
+    backbone: str
+    honours: tuple[str, ...] = ()
+    inapplicable: Mapping[str, str] = field(factory=dict)
+    refuses: Mapping[str, str] = field(factory=dict)
+    alignment: Alignment | None = None
+    engine_honours: tuple[str, ...] = ()
+    """Keys that the chosen engine acts on, whatever the backbone does."""
+
+    @classmethod
+    def of(cls, backbone: Any, name: str | None = None, engine: Any = None) -> HonourTable:
+        """Read the table off a backbone's class and the class of the chosen engine.
+
+        A missing attribute is empty: keys that neither mentions are refused by name.
+        """
+        return cls(
+            engine_honours=read_engine_honours(engine, name or backbone.name),
+            backbone=name or backbone.name,
+            honours=() if (honouring := find_offer(backbone, Honours)) is None else tuple(honouring.honours),
+            inapplicable={} if (leaving := find_offer(backbone, Inapplicable)) is None else leaving.inapplicable,
+            refuses={} if (refusing := find_offer(backbone, Refuses)) is None else refusing.refuses,
+            alignment=None if (aligned := find_offer(backbone, HasAlignment)) is None else aligned.alignment,
+        )
+
+    def find_honour(self, key: str, sections: Iterable[str] = ()) -> Honour:
+        """Return what happens to a key; `sections` are those of components that the run chose, whose options are honoured."""
+        core = read_core_keys()
+        if any(matches(key, pattern) for pattern in self.engine_honours):
+            return Honour(status="engine")
+        # A key that the backbone names outright is left out even where core would act on it.
+        for reasons, status in ((self.refuses, "refused"), (self.inapplicable, "inapplicable")):
+            if key in reasons:
+                return Honour(status=status, reason=reasons[key])  # type: ignore[arg-type]  # one of the two words above
+        if self.alignment is not None and key in self.alignment.keys:
+            core_too = any(matches(key, pattern) for pattern in core.honoured)
+            return Honour(status="aligned", native=self.alignment.find_native_keys(key), core_too=core_too)
+        if any(matches(key, pattern) for pattern in self.honours):
+            return Honour(status="backbone")
+        if any(matches(key, pattern) for pattern in (*core.honoured, *sections)):
+            return Honour(status="core")
+        for named, status in (
+            (self.refuses, "refused"),
+            (self.inapplicable, "inapplicable"),
+            (self._list_debug_keys(), "inapplicable"),
+            (core.inapplicable, "inapplicable"),
+            (core.refused, "refused"),
+        ):
+            reason = next((reason for pattern, reason in named.items() if matches(key, pattern)), None)
+            if reason is not None:
+                return Honour(status=status, reason=reason)  # type: ignore[arg-type]  # one of the words above
+        return Honour(status="unaccounted", reason="nothing acts on this key")
+
+    def _list_debug_keys(self) -> Mapping[str, str]:
+        return {} if self.backbone == "debug" else {"debug.*": "only the backbone 'debug' reads it"}
+
+
+def read_engine_honours(engine: Any, backbone: str) -> tuple[str, ...]:
+    """Return the key patterns that an engine's class acts on under a backbone.
+
+    Its `honours` are patterns, or for an engine that does not act on the same keys everywhere patterns by backbone, `*` meaning
+    all others.
+    """
+    honouring = find_offer(engine, Honours)
+    if honouring is None:
+        return ()
+    honours = honouring.honours
+    return tuple(honours.get(backbone, honours.get("*", ())) if isinstance(honours, Mapping) else honours)
+
+
+def find_unaccounted_keys(backbone: Any) -> list[str]:
+    """Return the keys of the schema that a backbone's class neither honours nor calls inapplicable nor refuses."""
+    table = HonourTable.of(backbone)
+    return [key for key in walk_schema() if table.find_honour(key).status == "unaccounted"]
+
+
+def check_honoured(config: LoadedConfig, table: HonourTable) -> tuple[list[Problem], list[str]]:
+    """Check the keys that the user changed from the default: return problems and notices."""
+    sections = list_chosen_sections(config)
+    problems: list[Problem] = []
+    for key in sorted(find_changed_keys(config)):
+        honour = table.find_honour(key, sections)
+        if not honour.acted_on and honour.status != "inapplicable":
+            why = f": {honour.reason}" if honour.status == "refused" else ""
+            message = f"the backbone '{table.backbone}' does not act on this key{why}. Remove it, or choose a backbone that does."
+            problems.append(make_problem(f"{ROOT}.{key}", message, config.locate))
+    return problems, [
+        f"{', '.join(keys)} {'has' if len(keys) == 1 else 'have'} no effect with the backbone '{table.backbone}': {reason}."
+        for reason, keys in find_idle_keys(config, table).items()
+    ]
+
+
+def find_idle_keys(config: LoadedConfig, table: HonourTable) -> dict[str, list[str]]:
+    """Return the keys that the user changed and that have no meaning for the backbone, by the reason."""
+    sections = list_chosen_sections(config)
+    idle: dict[str, list[str]] = {}
+    for key in sorted(find_changed_keys(config)):
+        honour = table.find_honour(key, sections)
+        if honour.status == "inapplicable":
+            idle.setdefault(honour.reason, []).append(key)
+    return idle
+
+
+def find_changed_keys(config: LoadedConfig) -> frozenset[str]:
+    """Return the keys that the user changed from the default."""
+    values, defaults = flatten(config.resolved), _read_defaults()
+    return frozenset(key for key in config.user_keys if key not in defaults or values.get(key) != defaults[key])
+
+
+@cache
+def _read_defaults() -> Mapping[str, Any]:
+    return flatten(make_converter().unstructure(Config()))
+
+
+def format_idle_keys(keys: Iterable[str], given: frozenset[str], why: str) -> Iterator[str]:
+    """Yield one notice naming those of the keys that were given."""
+    named = [key for key in keys if key in given]
+    if named:
+        yield f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no effect: {why}."
+
+
+def list_chosen_sections(config: LoadedConfig) -> tuple[str, ...]:
+    """Return the sections of components that a configuration gives options to."""
+    return tuple(f"{key}.{name}" for key in COMPONENT_SECTIONS for name in getattr(config.config, key).sections)
+
+
+def matches(key: str, pattern: str) -> bool:
+    """Whether a shell pattern matches a dotted key or a section around it."""
+    return fnmatchcase(key, pattern) or fnmatchcase(key, f"{pattern}.*")

@@ -1,0 +1,223 @@
+"""From a YAML to everything a run is made of, by name and with checked options: all that can fail without a model fails here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, frozen
+
+from astuner.contract.errors import ConfigError, PluginError
+from astuner.contract.protocols import Reader, RunInfo, SettledValue
+from astuner.episodes.rollout.environments.selection import EnvironmentChoice, TasksToPlay
+from astuner.episodes.rollout.recipe import Recipe
+from astuner.episodes.rollout.sampler import TaskSampler
+from astuner.settings.config.places import make_problem
+from astuner.settings.memory_estimate.parts import Hardware
+from astuner.settings.planning.chooser import Chooser
+from astuner.settings.planning.detector_choice import choose_detectors, idle_notices
+from astuner.settings.planning.engine_choice import choose_engine
+from astuner.settings.planning.environment_choice import choose_environments
+from astuner.settings.planning.judge_choice import find_judge_notices, list_named_judges
+from astuner.settings.planning.machine_settings import make_run_info, settle_values
+from astuner.settings.planning.memory_plan import MemoryReport, look_at_hardware, plan_memory
+from astuner.settings.planning.plugins_section import check_disabled, check_extension_options, check_required
+from astuner.settings.planning.tracker_choice import check_exact, find_tracker_notices
+from astuner.settings.planning.user_code import check_user_code
+from astuner.settings.planning.workflow_choice import choose_workflow
+from astuner.settings.plugins.component import Component
+
+if TYPE_CHECKING:
+    from astuner.settings.config.components import OpenSection
+    from astuner.settings.config.loading import LoadedConfig
+    from astuner.settings.config.native import Native
+    from astuner.settings.plugins.catalog import Catalog
+
+
+@frozen(kw_only=True)
+class Plan:
+    """A run, before anything of it is alive."""
+
+    loaded: LoadedConfig
+    catalog: Catalog
+    recipe: Recipe
+    reader: Component
+    loggers: tuple[Component, ...]
+    backbone: Component
+    native: Native | None
+    """The backbone's own configuration; None for one without alignment."""
+    notices: tuple[str, ...]
+    summed_up: frozenset[str] = frozenset()
+    """Those of the notices that the first line of a run sums up: they are about choices, and name no mistake."""
+    idle_keys: tuple[str, ...] = ()
+    """Keys that the user set and that have no meaning for the backbone."""
+
+    def run_info(self, *, attempt: int = 1, fresh: bool = False) -> RunInfo:
+        """Return what the run's components may know."""
+        info = make_run_info(self.loaded, self.backbone.candidate.name, self.native.tree if self.native else {})
+        return evolve(info, attempt=attempt, fresh=fresh)
+
+    def settle_values(self) -> list[SettledValue]:
+        """Return what settings become on this machine, as the backbone and the engine say."""
+        return settle_values(filter(None, (self.backbone, self.recipe.engine)), self.run_info())
+
+    def plan_memory(self, hardware: Hardware) -> MemoryReport:
+        """Return what the run would hold in memory on these machines."""
+        return plan_memory(filter(None, (self.backbone, self.recipe.engine)), self.run_info(), hardware)
+
+    def check_memory(self) -> list[str]:
+        """Raise `ConfigError` if the run does not fit this machine; return why instead, with `memory_check: warn`."""
+        problems = list(self.plan_memory(look_at_hardware()).problems)
+        if problems and self.loaded.config.trainer_common.memory_check == "refuse":
+            raise ConfigError(problems)
+        return [str(problem) for problem in problems]
+
+    def sample_tasks(self, reader: Reader, report: Callable[[str], None] = lambda text: None) -> TaskSampler:
+        """Return the run's tasks in their order; reads each split once. `report` gets what was changed in them."""
+        config, choice = self.loaded.config, self.recipe.environments
+        return TaskSampler(
+            reader if choice is None else TasksToPlay(reader, choice, self.catalog),
+            batch_size=config.data.train_batch_size,
+            epochs=config.trainer_common.total_epochs,
+            seed=config.seed,
+            total_steps=config.trainer_common.total_training_steps,
+            shuffle=config.data.shuffle,
+            max_draws=config.trainer_common.algorithm.filter_groups.max_num_gen_batches - 1,
+            report=report,
+        )
+
+
+def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None, *, trains: bool = True) -> Plan:
+    """Load a configuration and choose every component; raises `ConfigError` with all problems at once.
+
+    A plan that only evaluates (`trains=False`) may hold what training must not.
+    """
+    from astuner.settings.config.loading import examine_config
+    from astuner.settings.plugins.catalog import Catalog
+
+    loaded = examine_config(conf, overrides, backbone)
+    catalog = Catalog.discover(disabled=loaded.config.plugins.disabled)
+    chooser = Chooser(loaded, catalog)
+    config = loaded.config
+    chooser.attempt(lambda: check_required(catalog, config.plugins.required))
+    chooser.attempt(lambda: check_disabled(catalog, config.plugins.disabled))
+    chooser.attempt(lambda: check_user_code(loaded))
+    chooser.attempt(lambda: check_extension_options(loaded, catalog))
+    chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
+    tracker = _choose_named(chooser, "tracker", "context_tracker.context_tracker_type", config.context_tracker)
+    chosen_engine = choose_engine(chooser, loaded, catalog, chosen_backbone)
+    engine = chosen_engine.component
+    estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
+    estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
+    loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
+    if trains:
+        chooser.attempt(lambda: check_exact(loaded))
+    summed_up, idle_keys = [chosen_engine.notice] if chosen_engine.notice else [], list[str]()
+    notices = [*summed_up, *loaded.notices, *find_tracker_notices(loaded)]
+    idle = catalog.find_ineffective(config.plugins.disabled)
+    notices += idle_notices(loaded)
+    notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
+    if chosen_backbone is not None:
+        chooser.check_venv(chosen_backbone)
+        unused = chooser.check_honoured(chosen_backbone, engine)
+        idle_keys = chooser.list_idle_keys(chosen_backbone, engine)
+        summed_up += unused
+        notices += unused
+        chooser.check_alignment(chosen_backbone)
+    detectors = choose_detectors(chooser, loaded)
+    sandbox = _choose_named(chooser, "sandbox", "sandbox.type", config.sandbox)
+    # The user's own code comes last: it is imported only if there are no other problems, and then all of it.
+    chooser.postpone_users_code()
+    parts = _choose_parts(chooser, loaded, catalog)
+    if chooser.reach_users_code():
+        parts = _choose_parts(chooser, loaded, catalog)
+        chooser.attempt(lambda: notices.extend(_check_workflow(loaded)))
+        chooser.attempt(lambda: notices.extend(find_judge_notices(loaded, parts.judges)))
+    native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
+    notices += native.notices if native else ()
+    chooser.finish()
+    reader = parts.reader
+    if chosen_backbone is None or reader is None or tracker is None or estimator is None:
+        raise AssertionError("a missing component is a problem, and finish() raises problems")
+    recipe = Recipe(
+        workflow=choose_workflow(config.rollout.user_workflow, reader),
+        judges=parts.judges,
+        tracker=tracker,
+        engine=engine,
+        estimator=estimator,
+        catalog=catalog,
+        environments=parts.environments,
+        detectors=detectors,
+        sandbox=sandbox,
+    )
+    return Plan(
+        loaded=loaded,
+        catalog=catalog,
+        recipe=recipe,
+        reader=reader,
+        loggers=loggers,
+        backbone=chosen_backbone,
+        native=native,
+        notices=tuple(notices),
+        summed_up=frozenset(summed_up),
+        idle_keys=tuple(idle_keys),
+    )
+
+
+@frozen(kw_only=True)
+class _Parts:
+    """The components that are most often the user's own."""
+
+    reader: Component | None
+    judges: tuple[Component, ...]
+    environments: EnvironmentChoice | None
+
+
+def _choose_parts(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog) -> _Parts:
+    reader = _choose_named(chooser, "reader", "task_reader.type", loaded.config.task_reader)
+    judges = [named.choose(chooser) for named in list_named_judges(loaded.config.task_judge)]
+    return _Parts(
+        reader=reader,
+        judges=tuple(judge for judge in judges if judge is not None),
+        environments=choose_environments(chooser, loaded, catalog, reader),
+    )
+
+
+def _choose_named(chooser: Chooser, kind: str, key: str, section: OpenSection) -> Component | None:
+    """Return the component that a key of a section names, with its options from the same section."""
+    place, _, field = key.rpartition(".")
+    name = getattr(section, field)
+    return chooser.choose(kind, name, f"astuner.{key}", section.get_options(name), f"{place}.{name}")
+
+
+def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
+    key = "trainer_common.logger"
+    # metrics.jsonl is part of every run directory.
+    wanted: dict[str, tuple[str, Mapping[str, Any]]] = {"jsonl": (key, {})}
+    for position, choice in enumerate(loaded.config.trainer_common.logger):
+        wanted[choice.name] = (f"{key}[{position}]", choice.options)
+    return [
+        chooser.choose("logger", name, f"astuner.{place}", options, f"{place}.{name}")
+        for name, (place, options) in wanted.items()
+    ]
+
+
+def _check_workflow(loaded: LoadedConfig) -> list[str]:
+    """Raise `ConfigError` if the workflow cannot be played; return how it is, if this is worth a notice."""
+    from astuner.episodes.rollout.workflows import load_workflow
+
+    target, key = loaded.config.rollout.user_workflow, "astuner.rollout.user_workflow"
+    # Loading has checked that there is a workflow exactly where no environment leads.
+    if target is None:
+        return []
+    try:
+        found = load_workflow(target, loaded.path.parent)
+    except PluginError as error:
+        raise ConfigError([make_problem(key, str(error).removeprefix(f"{key}: "), loaded.locate)]) from error
+    if found.in_sandboxes is not None and loaded.config.rollout.isolation == "process":
+        message = f"{target} runs programs in sandboxes, which belong to the rollout process. Use async or thread."
+        raise ConfigError([make_problem("astuner.rollout.isolation", message, loaded.locate)])
+    if not found.blocks or found.adapted or loaded.config.rollout.isolation != "async":
+        return []
+    return [f"{target}{found.place} is a plain `def`, so each episode runs in a thread of its own"]

@@ -1,0 +1,113 @@
+"""Core's own answer to every deciding hook: load the chosen class, and construct it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from astuner.contract.errors import PluginError
+from astuner.contract.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+    from astuner.contract.protocols import Candidate, Detector, Estimator, Judge, MakeEnvironment, RunInfo, Sandboxes
+    from astuner.episodes.judging.weighted_judge import WeightedJudge
+    from astuner.shared.services import Definition
+
+
+class CoreMakers:
+    """Registered to be called last."""
+
+    @hookimpl(trylast=True)
+    def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Any:
+        """Load and construct."""
+        return _make(candidate, options, run_info)
+
+    astuner_make_logger = astuner_make_backbone = astuner_make_reader
+
+    @hookimpl(trylast=True)
+    def astuner_make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> partial[Any]:
+        """Load now, construct with each call."""
+        from astuner.settings.plugins.drivers import construct, load
+
+        return partial(construct, candidate, load(candidate), options, run_info)
+
+    astuner_make_engine = astuner_make_tracker
+
+    @hookimpl(trylast=True)
+    def astuner_make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge:
+        """Load and construct, and adapt what is not a whole judge; a plain function is taken as it is."""
+        from astuner.episodes.judging.simple_judges import make_judge
+        from astuner.settings.plugins.drivers import construct, load
+
+        target = load(candidate)
+        made = construct(candidate, target, options, run_info) if isinstance(target, type) else target
+        auxiliary_models = run_info.config.rollout.auxiliary_models if run_info is not None else {}
+        return make_judge(made, blame=candidate.blame, auxiliary_models=auxiliary_models)
+
+    @hookimpl(trylast=True)
+    def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
+        """Combine the judges as configured."""
+        from astuner.episodes.judging.composition import combine_judges
+
+        return combine_judges(judges, run_info.config.task_judge.reward)
+
+    @hookimpl(trylast=True)
+    def astuner_make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment:
+        """Load now, construct with each call, with the task before the other arguments."""
+        from astuner.settings.plugins.drivers import bind_environment, load
+
+        return bind_environment(candidate, load(candidate), options, run_info)
+
+    @hookimpl(trylast=True)
+    def astuner_make_sandbox(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sandboxes:
+        """Load and construct."""
+        sandboxes: Sandboxes = _make(candidate, options, run_info, method="open(spec)")
+        return sandboxes
+
+    @hookimpl(trylast=True)
+    def astuner_make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
+        """Load and construct."""
+        detector: Detector = _make(candidate, options, run_info, method="look(output)")
+        return detector
+
+    @hookimpl(trylast=True)
+    def astuner_make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
+        """Load and construct."""
+        estimator: Estimator = _make(candidate, options, run_info, method="advantages(groups)")
+        return estimator
+
+    @hookimpl(trylast=True)
+    def astuner_make_service(self, candidate: Candidate, run_info: RunInfo) -> Definition:
+        """Load the function, and call it."""
+        from astuner.settings.plugins.drivers import load
+        from astuner.shared.services import Definition
+
+        made = load(candidate)(run_info)
+        if not isinstance(made, Definition):
+            raise PluginError(f"{candidate.blame} returned {made!r}; astuner.services.Definition is expected")
+        return made
+
+    @hookimpl(trylast=True)
+    def astuner_make_command(self, candidate: Candidate) -> click.Command:
+        """Load it."""
+        import click
+
+        from astuner.settings.plugins.drivers import load
+
+        command = load(candidate)
+        if not isinstance(command, click.Command):
+            raise PluginError(f"{candidate.blame} is {command!r}; a click command is expected")
+        return command
+
+
+def _make(candidate: Candidate, options: Any, run_info: RunInfo, *, method: str | None = None) -> Any:
+    """Load and construct a component; raises `PluginError` for one without `method`, written with its arguments."""
+    from astuner.settings.plugins.drivers import make
+
+    made = make(candidate, options, run_info)
+    if method is not None and not callable(getattr(made, method.partition("(")[0], None)):
+        raise PluginError(f"{candidate.blame} has no method `{method}`")
+    return made

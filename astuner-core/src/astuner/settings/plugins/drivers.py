@@ -1,0 +1,97 @@
+"""Loading and making the component that the catalog chose. The only module that imports stevedore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from stevedore import DriverManager
+
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import Candidate, MakeEnvironment, RunInfo
+from astuner.contract.protocols.optional import MadeFromRun, find_offer
+from astuner.settings.plugins.compat import require_compatible
+from astuner.settings.plugins.extension import explain_errors
+from astuner.settings.plugins.kinds import GROUPS
+from astuner.settings.plugins.paths import explain_missing_neighbour, make_entry_point
+from astuner.settings.plugins.raised_errors import describe_raised
+from astuner.settings.plugins.slow_imports import name_slow_import
+from astuner.shared.install_hints import explain_missing_module
+
+if TYPE_CHECKING:
+    from astuner.contract.schema import WorkflowTask
+
+    _DriverManager = DriverManager[Any]
+else:
+    _DriverManager = DriverManager  # older releases are not generic at run time
+
+T = TypeVar("T")
+
+
+class Driver(_DriverManager):
+    """Loads one candidate. Discovery stays with the catalog: stevedore's forgets distributions and caches on disk."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        """Import the candidate's module and look its attribute up; raises whatever that raises."""
+        self._entry_point = _entry_point(candidate)
+        super().__init__(self._entry_point.group, candidate.name)
+
+    def list_entry_points(self) -> list[EntryPoint]:
+        """Return the chosen entry point, and no other."""
+        return [self._entry_point]
+
+    @property
+    def target(self) -> Any:
+        """The object of the entry point; stevedore's `.driver` may be an instance instead."""
+        return self.extensions[0].plugin
+
+
+def load(candidate: Candidate) -> Any:
+    """Import the class (or function, or object) of a candidate; raises `PluginError` with the blame when that fails."""
+    require_compatible(candidate)
+    try:
+        with name_slow_import(candidate.blame):
+            return Driver(candidate).target
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        lacks = f". It lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
+        hint = lacks or explain_missing_module(error) or explain_missing_neighbour(error, candidate)
+        raise PluginError(f"{candidate.blame}: {describe_raised(error, candidate.config_dir)}{hint}") from error
+
+
+def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_info: RunInfo | None) -> T:
+    """Make a component of its loaded class: `from_run(options, run_info)` if it has that, else its constructor.
+
+    Raises `PluginError` with the blame; errors that explain themselves (`AstunerError`) pass as they are.
+    """
+    own = find_offer(target, MadeFromRun)
+    with explain_errors(f"{candidate.blame} could not be made"):
+        if own is not None:
+            return cast("T", own.from_run(options, run_info))
+        return target() if options is None else target(options)
+
+
+def make(candidate: Candidate, options: Any, run_info: RunInfo | None) -> Any:
+    """Load and make a component, as core does if no extension makes it instead."""
+    return construct(candidate, load(candidate), options, run_info)
+
+
+def _entry_point(candidate: Candidate) -> EntryPoint:
+    if candidate.source == "path":
+        return make_entry_point(candidate)
+    return EntryPoint(candidate.name, candidate.target, str(GROUPS[candidate.kind]))
+
+
+def bind_environment(candidate: Candidate, target: Any, options: Any, run_info: RunInfo) -> MakeEnvironment:
+    """Return what makes an environment of its class by the rule of all components, with the task before the other arguments."""
+
+    def make(workflow_task: WorkflowTask) -> Any:
+        with_task: Any = partial(target, workflow_task)
+        if hasattr(target, "from_run"):
+            with_task.from_run = partial(target.from_run, workflow_task)
+        return construct(candidate, with_task, options, run_info)
+
+    return make

@@ -1,0 +1,1 @@
+"""What rooms and plugins share: clients, files of rows, processes, services."""

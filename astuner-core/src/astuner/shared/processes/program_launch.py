@@ -1,0 +1,178 @@
+"""Starting a program under its guard."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from attrs import evolve
+
+from astuner.contract.errors import AstunerError
+from astuner.shared.private_files import make_private_directory, open_private
+from astuner.shared.processes import process_members
+from astuner.shared.processes.program_handle import ProgramHandle
+from astuner.shared.processes.program_record import STATE_VARIABLE, Kind, Lease, ProgramRecord, RecordFiles, write_record
+from astuner.shared.processes.program_registry import format_now, make_id
+
+GUARD = Path(__file__).with_name("guard.py")
+
+
+def launch(
+    command: Sequence[str],
+    *,
+    kind: Kind,
+    name: str,
+    log: Path,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    directory: Path | str | None = None,
+    port: int | None = None,
+    url: str | None = None,
+    lease: Lease | None = None,
+    facts: Mapping[str, Any] | None = None,
+    scratch: Path | None = None,
+    hide: Callable[[str], str] | None = None,
+) -> ProgramHandle:
+    """Start a program that ends with this process, however it ends, unless leased; raises if it cannot be started.
+
+    Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are recorded
+    for other processes. `scratch` is a directory that is created before the program starts and removed after it ends.
+    `hide` takes the secrets of a configuration out of what is recorded of the command.
+    """
+    from astuner.settings.config.secrets import redact_command
+
+    started = ProgramRecord(
+        id=make_id(),
+        kind=kind,
+        name=name,
+        pid=0,
+        born=0.0,
+        command=tuple(map(hide or str, redact_command(command))),
+        directory=None if directory is None else str(directory),
+        log=str(log.absolute()),
+        started=format_now(),
+        port=port,
+        url=url,
+        lease=lease,
+        facts=dict(facts or {}),
+    )
+    place = str(Path(cwd or ".").absolute())
+    files = RecordFiles.of(started.id)
+    _make_directories(files.record.parent, log.parent)
+    with open_private(log, "ab") as output:
+        output.write(f"--- {started.started} {started.what} in {place}: {' '.join(started.command)}\n".encode())
+        output.flush()
+        started = evolve(started, log_start=output.tell())
+        guard = _start_guard(started.id, output)
+    order = {
+        "id": started.id,
+        "what": started.what,
+        "command": list(command),
+        "cwd": place,
+        "env": {**(env or {}), process_members.MARK: started.id},
+        "log": started.log,
+        "leased": lease is not None,
+        "idle_s": lease.idle_s if lease else None,
+        "record": str(files.record),
+        "lease": str(files.lease),
+        "ended": str(files.ended),
+        "scratch": None if scratch is None else str(scratch.absolute()),
+    }
+    files.lease.touch(mode=0o600)
+    try:
+        if scratch is not None:
+            scratch.mkdir(mode=0o700)
+        program = _hand_over(guard, order)
+        started = evolve(started, pid=guard.pid, born=_read_birth(guard.pid), program=program)
+        write_record(started)
+        # If it has ended already, `poll` returns the recorded status.
+        with suppress(_StartFailed):
+            _send(guard, b"\n")
+    except BaseException as error:
+        _close(guard)
+        files.remove()
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        if isinstance(error, _StartFailed):
+            raise AstunerError(f"{started.what}: cannot start {command[0]!r} in {place}: {error}") from None
+        raise
+    # The caller may drop the handle; the thread still waits for the guard and keeps its pipe open.
+    threading.Thread(target=guard.wait, name=f"guard {started.id}", daemon=True).start()
+    return ProgramHandle(record=started, guard=guard)
+
+
+def _make_directories(records: Path, logs: Path) -> None:
+    try:
+        make_private_directory(records)
+        logs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        remedy = f"; set {STATE_VARIABLE} to a directory that can be written to" if error.filename != str(logs) else ""
+        raise AstunerError(f"{error.filename}: {error.strerror}, so nothing can be started{remedy}") from error
+
+
+def attach(record: ProgramRecord) -> ProgramHandle:
+    """Return a handle on a program started by another process."""
+    return ProgramHandle(record=record)
+
+
+class _StartFailed(Exception):
+    """The guard reported that the program did not start."""
+
+
+def _start_guard(program: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        # The modules in the guard's directory must not shadow those of the standard library.
+        [sys.executable, "-P", str(GUARD)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env={**os.environ, process_members.MARK: f"guard:{program}"},
+        start_new_session=True,
+    )
+
+
+def _hand_over(guard: subprocess.Popen[bytes], order: Mapping[str, Any]) -> int:
+    """Give the guard its order and return the program's pid."""
+    _send(guard, json.dumps(order).encode() + b"\n")
+    assert guard.stdout is not None
+    with guard.stdout as answers:
+        answer = answers.readline()
+    if not answer:
+        raise _StartFailed("its guard failed; the log says why")
+    reply = json.loads(answer)
+    if "error" in reply:
+        raise _StartFailed(f"{reply['error']}: {reply['at']}" if reply["at"] else reply["error"])
+    pid: int = reply["program"]
+    return pid
+
+
+def _send(guard: subprocess.Popen[bytes], data: bytes) -> None:
+    assert guard.stdin is not None
+    try:
+        guard.stdin.write(data)
+        guard.stdin.flush()
+    except BrokenPipeError:
+        raise _StartFailed("its guard failed; the log says why") from None
+
+
+def _close(guard: subprocess.Popen[bytes]) -> None:
+    """End the guard by closing its pipe; it ends its program, if any, and exits."""
+    assert guard.stdin is not None
+    # Closing flushes what could not be written before.
+    with suppress(BrokenPipeError):
+        guard.stdin.close()
+    guard.wait()
+
+
+def _read_birth(pid: int) -> float:
+    import psutil
+
+    return psutil.Process(pid).create_time()

@@ -1,0 +1,207 @@
+"""Tasks with unique ids from the rows of a data set, for all readers of tabular data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from hashlib import blake2b
+from itertools import islice
+from typing import Any
+
+from attrs import evolve, frozen
+
+from astuner.contract.errors import DataError
+from astuner.contract.schema import Message, Task
+from astuner.shared.tabular.original_row import NUMBER_ID
+from astuner.shared.tabular.unique_ids import UniqueIds
+
+QUERY_COLUMNS = ("main_query", "query", "question", "prompt")
+"""Columns used as the query if none is named; the first one present wins."""
+MESSAGE_COLUMNS = ("init_messages", "messages")
+ID_COLUMNS = ("task_id", "id")
+_FIELDS = ("main_query", "init_messages", "task_id", "env_type", "metadata")
+
+
+@frozen
+class Row:
+    """One row and its location."""
+
+    place: str
+    """For people, as in `train.jsonl:17`."""
+    values: Mapping[str, Any]
+    """JSON values only."""
+
+
+def make_tasks(
+    rows: Callable[[], Iterator[Row]],
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    *,
+    default_query: str | None = None,
+    keep_repeats: bool = False,
+) -> Iterator[Task]:
+    """Yield a task per row, with unique ids; each call of `rows` reads the data from the start, in the same order.
+
+    `columns` maps a field of `Task`, or a key of its metadata, to the column that it is taken from. Unused columns
+    go to the metadata under their own names; a column `metadata` that holds an object is merged into it. `Task.columns` says
+    where the others went. A row without an id gets one from its content. Two rows with one id raise `DataError`, which names
+    both; with `keep_repeats` only if the data has ids: a row that repeats another one has its position in its id.
+    `default_query` is the query of a row without one.
+    """
+    mapping = dict(columns or {})
+    known = UniqueIds()
+    for index, row in enumerate(islice(rows(), limit)):
+        task, made = _make_task(row, mapping, default_query)
+        # The compact set may report a false hit, so the earlier row is looked up.
+        if not known.add(task.task_id):
+            yield task
+        elif made and keep_repeats:
+            yield evolve(task, task_id=f"{task.task_id}-{index}")
+        else:
+            for earlier in islice(rows(), index):
+                if _make_task(earlier, mapping, default_query)[0].task_id == task.task_id:
+                    raise _make_duplicate_error(earlier, row, task.task_id, made)
+            yield task
+
+
+def _make_duplicate_error(first: Row, second: Row, task_id: str, made: bool) -> DataError:
+    if made:
+        return DataError(
+            f"{second.place}: the same content as {first.place}, and without its own id (the one made from the content is "
+            f"'{task_id}'); remove one of the two rows, or give the rows distinct ids in a column 'task_id'"
+        )
+    return DataError(
+        f"{second.place}: task id '{task_id}' is already that of {first.place}; ids are unique within a split: fix the data, "
+        "or take them from another column (columns: {task_id: NAME})"
+    )
+
+
+def make_content_id(values: Mapping[str, Any], place: str) -> str:
+    """Return 20 hex digits that depend only on the content of a row, not on the order of its columns."""
+    try:
+        text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{place}: {error}; a row holds JSON values only") from error
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) -> tuple[Task, bool]:
+    """Return the task of a row, and whether its id was made from the content."""
+    rest = dict(row.values)
+    chosen = {target: _find_column(row, rest, target, column) for target, column in columns.items()}
+    for column in columns.values():
+        rest.pop(column, None)
+
+    named = set(rest)
+    query, messages = _read_query(row, chosen, rest, default_query)
+    given = chosen["task_id"] if "task_id" in chosen else _pop_first(ID_COLUMNS, rest)
+    env_type = chosen["env_type"] if "env_type" in chosen else rest.pop("env_type", None)
+    metadata = _merge_metadata(row, chosen, rest)
+    task_id = _read_id(given, row)
+    task = Task(
+        main_query=query,
+        init_messages=messages,
+        task_id=task_id or make_content_id(row.values, row.place),
+        env_type="no_env" if env_type is None else str(env_type),
+        metadata=metadata,
+        columns=_place_columns(row, columns, named - set(rest), number_id=task_id is not None and not isinstance(given, str)),
+    )
+    return task, task_id is None
+
+
+def _place_columns(row: Row, chosen: Mapping[str, str], taken: Collection[str], *, number_id: bool) -> dict[str, str]:
+    """Return `Task.columns`: `chosen` are those that the options name, and `taken` those that were found by their names."""
+    by_name = dict.fromkeys(ID_COLUMNS, "task_id") | dict.fromkeys(QUERY_COLUMNS, "main_query")
+    by_name |= dict.fromkeys(MESSAGE_COLUMNS, "init_messages")
+    places = {column: by_name.get(column, column) for column in sorted(taken)} | {c: target for target, c in chosen.items()}
+    for column, place in places.items():
+        if place == "main_query" and isinstance(row.values[column], list):
+            places[column] = "init_messages"
+        elif place == "task_id" and number_id:
+            places[column] = NUMBER_ID
+    # `metadata` is a field whose name alone does not say that the row had such a column.
+    return {column: place for column, place in places.items() if column != place or column == "metadata"}
+
+
+def _find_column(row: Row, values: Mapping[str, Any], target: str, column: str) -> Any:
+    if column not in values:
+        raise DataError(
+            f"{row.place}: no column '{column}', from which `columns` takes '{target}'; columns are: {_names(values)}"
+        )
+    return values[column]
+
+
+def _pop_first(names: tuple[str, ...], values: dict[str, Any]) -> Any:
+    """Remove and return the first non-empty value of some columns; None if there is none."""
+    for name in names:
+        if values.get(name) not in (None, "", []):
+            return values.pop(name)
+    return None
+
+
+def _read_query(
+    row: Row, chosen: Mapping[str, Any], rest: dict[str, Any], default: str | None
+) -> tuple[str, tuple[Message, ...]]:
+    query = chosen["main_query"] if "main_query" in chosen else _pop_first(QUERY_COLUMNS, rest)
+    messages = chosen["init_messages"] if "init_messages" in chosen else _pop_first(MESSAGE_COLUMNS, rest)
+    if isinstance(query, list):
+        if messages:
+            raise DataError(f"{row.place}: two lists of messages, one as the query; choose one with `columns`")
+        query, messages = None, query
+    if query is not None and not isinstance(query, str):
+        raise DataError(
+            f"{row.place}: the query is of type {type(query).__name__}: {query!r}; it must be a string or a list of messages"
+        )
+    if not (query and query.strip()) and not messages:
+        if default is not None:
+            return default, ()
+        raise DataError(
+            f"{row.place}: no query: none of the columns {', '.join((*QUERY_COLUMNS, *MESSAGE_COLUMNS))} holds one; "
+            f"columns are: {_names(row.values)}. Name it with `columns: {{main_query: NAME}}`, "
+            "or give all such rows one with `default_query`"
+        )
+    return query or "", _read_messages(messages, row)
+
+
+def _read_messages(value: Any, row: Row) -> tuple[Message, ...]:
+    if not value:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(message, dict) and message.get("role") for message in value):
+        raise DataError(
+            f"{row.place}: messages must be objects with 'role' and 'content', not {str(value)[:80]!r}{_json_hint(value)}"
+        )
+    # Columnar stores fill absent keys with nulls, which chat APIs reject.
+    return tuple({key: part for key, part in message.items() if part is not None or key == "content"} for message in value)
+
+
+def _read_id(value: Any, row: Row) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise DataError(f"{row.place}: a task id must be a string or a number, not {value!r}")
+    return str(value)
+
+
+def _merge_metadata(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+    """Merge the remaining columns, the object in `metadata`, and the fields named in `columns`; the last one wins."""
+    held = chosen["metadata"] if "metadata" in chosen else rest.get("metadata")
+    if "metadata" not in chosen and (held is None or isinstance(held, dict)):
+        rest.pop("metadata", None)
+    elif "metadata" in chosen and not isinstance(held, dict | None):
+        raise DataError(
+            f"{row.place}: `columns` takes the metadata from a column that is not an object: {str(held)[:80]!r}{_json_hint(held)}"
+        )
+    inner = held if isinstance(held, dict) else {}
+    named = {target: value for target, value in chosen.items() if target not in _FIELDS}
+    for name in inner.keys() & rest.keys() - named.keys():
+        if inner[name] != rest[name]:
+            raise DataError(f"{row.place}: '{name}' is both a column and a key of 'metadata', with different values; keep one")
+    return {**rest, **inner, **named}
+
+
+def _json_hint(value: Any) -> str:
+    return "; list columns that hold JSON text in `json_columns`" if isinstance(value, str) else ""
+
+
+def _names(values: Mapping[str, Any]) -> str:
+    return ", ".join(values) or "none"

@@ -1,0 +1,30 @@
+"""The lines of a text file, decoded one by one, so that errors name the line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from astuner.contract.errors import DataError
+
+HEAD_BYTES = 1 << 16
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def check_encoding(path: Path, head: bytes) -> None:
+    """Raise `DataError` for a file that looks like UTF-16 or UTF-32, with or without a byte-order mark."""
+    if head.startswith(_UTF16_MARKS) or b"\0" in head[:4]:
+        raise DataError(f"{path}: the file is UTF-16 or UTF-32, not UTF-8; save it as UTF-8: iconv -f UTF-16 -t UTF-8")
+
+
+def read_text_lines(path: Path, file: BinaryIO) -> Iterator[str]:
+    """Yield the lines, each with its end; a byte-order mark before the first one is skipped."""
+    for number, raw in enumerate(file, 1):
+        try:
+            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
+            ) from error

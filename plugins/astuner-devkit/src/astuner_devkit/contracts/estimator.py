@@ -1,0 +1,164 @@
+"""The contract of advantage estimators: rewards of siblings in, as many advantages out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astuner.contract.protocols.optional import SaysWhatItCompares, WeighsTokens, find_offer
+from astuner.episodes.judging.advantages import ROUNDED
+from astuner.settings.config.trainer import LossAggregation
+from astuner_devkit.contracts.base import Contract, self_contained
+from astuner_devkit.contracts.shape import assert_method
+
+Rewards = NDArray[np.float64]
+
+STEPS: Sequence[Sequence[Sequence[float]]] = (
+    [],
+    [[1.0]],
+    [[]],
+    [[0.0, 1.0, 0.0, 1.0], [0.25, 0.5, -1.0], [2.0], []],
+    [[1.0, 1.0, 1.0], [0.1, 0.1, 0.1, 0.1]],
+    [[0.0, 1e-9], [1e6, -1e6, 3.5], [-2.0, -1.0, -2.0]],
+    [[0.3, 0.1, 0.2, 0.2, 0.9, -0.4, 0.0, 1.0]],
+)
+"""Steps of training: the rewards of groups of siblings. An agent without rewarded episodes makes an empty group."""
+
+NOTHING = 1e-6
+"""An advantage up to this size is a rounding error."""
+
+
+class EstimatorContract(Contract):
+    """Rules for estimators. They need no data: the rewards are made up."""
+
+    kind = "estimator"
+
+    @self_contained
+    def test_it_is_an_estimator(self) -> None:
+        """An estimator has `advantages(groups)`, a plain method."""
+        doc = "It returns one array of advantages per array of rewards."
+        assert_method(self.target(), "advantages", ["groups"], blame=self._blame, doc=doc)
+
+    @self_contained
+    def test_its_loss_aggregation_is_known(self) -> None:
+        """`default_loss_agg_mode` is one of the ways in which token losses become one number."""
+        mode = getattr(self.target(), "default_loss_agg_mode", None)
+        known = get_args(LossAggregation)
+        assert mode in known, f"{self._blame}: default_loss_agg_mode is {mode!r}; use one of {', '.join(known)}"
+
+    @self_contained
+    def test_shapes_are_kept(self, tmp_path: Path) -> None:
+        """There is one advantage per reward, group by group: also for a single sibling, an empty group and no group."""
+        for step in STEPS:
+            found = self._advantages(tmp_path, step)
+            assert [len(group) for group in step] == [group.size for group in found], (
+                f"{self._blame}: groups of {[len(group) for group in step]} rewards gave advantages of the shapes "
+                f"{[group.shape for group in found]}: return one 1-D array per group, of its length"
+            )
+
+    @self_contained
+    def test_advantages_are_finite(self, tmp_path: Path) -> None:
+        """Finite rewards give finite advantages, also where siblings do not differ: nothing is divided by 0."""
+        for rewards, advantages in self._groups(tmp_path):
+            assert np.isfinite(advantages).all(), (
+                f"{self._blame}: rewards {list(rewards)} gave {advantages.tolist()}: add a small number to what it divides by, "
+                "and give a single sibling 0"
+            )
+
+    @self_contained
+    def test_equal_rewards_give_no_signal(self, tmp_path: Path) -> None:
+        """When all rewards of a step are the same, every advantage is 0: there is nothing to prefer."""
+        for reward in (0.0, 1.0, -0.5, 0.1):
+            step = [[reward] * 4, [reward] * 3]
+            found = np.concatenate(self._advantages(tmp_path, step))
+            assert np.abs(found).max() <= ROUNDED, (
+                f"{self._blame}: rewards that are all {reward} gave {found.tolist()}: compare with their mean"
+            )
+
+    @self_contained
+    def test_equal_rewards_of_a_group_give_it_no_signal(self, tmp_path: Path) -> None:
+        """Unless `group_relative` is False, a group whose rewards are the same gets 0, whatever other groups got."""
+        says = find_offer(self.target(), SaysWhatItCompares)
+        if says is None or says.group_relative:
+            same = self._advantages(tmp_path, [[0.1] * 3, [0.0, 1.0]])[0]
+            assert np.abs(same).max() <= ROUNDED, (
+                f"{self._blame}: rewards that are all 0.1 gave {same.tolist()} next to a group with others: compare siblings, "
+                "or set `group_relative = False` if all episodes of a step are compared"
+            )
+
+    @self_contained
+    def test_advantages_of_tokens_have_their_shapes(self, tmp_path: Path) -> None:
+        """With `token_advantages(groups, returns)`, there is one finite advantage per token, also for siblings without tokens."""
+        weighing = find_offer(self._make_or_skip(tmp_path), WeighsTokens)
+        if weighing is None:
+            return
+        lengths = [[3, 0, 1], [2], []]
+        rewards = [np.linspace(0.0, 1.0, len(group)) for group in lengths]
+        returns = [[np.full(n, r) for n, r in zip(*both, strict=True)] for both in zip(lengths, rewards, strict=True)]
+        found = [[np.asarray(tokens) for tokens in group] for group in weighing.token_advantages(rewards, returns)]
+        assert [[tokens.shape for tokens in group] for group in found] == [[(n,) for n in group] for group in lengths], (
+            f"{self._blame}: returns of {lengths} tokens gave advantages of the shapes "
+            f"{[[tokens.shape for tokens in group] for group in found]}"
+        )
+        assert all(np.isfinite(tokens).all() for group in found for tokens in group), f"{self._blame} gave {found}"
+
+    @self_contained
+    def test_equal_siblings_get_the_same(self, tmp_path: Path) -> None:
+        """Siblings with the same reward get the same advantage, whatever their place in the group."""
+        for rewards, advantages in self._groups(tmp_path):
+            for reward in set(rewards):
+                same = advantages[np.array(rewards) == reward]
+                assert np.allclose(same, same[0], rtol=1e-9, atol=NOTHING), (
+                    f"{self._blame}: in {list(rewards)}, siblings with the reward {reward} got {same.tolist()}"
+                )
+
+    @self_contained
+    def test_a_better_reward_is_no_disadvantage(self, tmp_path: Path) -> None:
+        """Among siblings, the one with the better reward never gets the smaller advantage."""
+        for rewards, advantages in self._groups(tmp_path):
+            ranked = advantages[np.argsort(np.array(rewards), kind="stable")]
+            assert (np.diff(ranked) >= -NOTHING).all(), (
+                f"{self._blame}: rewards {list(rewards)} gave {advantages.tolist()}: prefer the better"
+            )
+
+    @self_contained
+    def test_rewards_stay_as_they_are(self, tmp_path: Path) -> None:
+        """The arrays of rewards are left as they are: they are logged and compared afterwards."""
+        estimator = self._make_or_skip(tmp_path)
+        for step in STEPS:
+            given = [np.array(group, dtype=np.float64) for group in step]
+            estimator.advantages(given)
+            for before, after in zip(step, given, strict=True):
+                assert np.array_equal(np.array(before), after), (
+                    f"{self._blame} changed the rewards {list(before)} to {after.tolist()}: "
+                    "work on new arrays (`a - b`, not `a -= b`)"
+                )
+
+    @self_contained
+    def test_the_same_rewards_give_the_same(self, tmp_path: Path) -> None:
+        """The same rewards give the same advantages, on repeat and from another estimator: a resumed run replays its steps."""
+        first, second = self._make_or_skip(tmp_path), self._make_or_skip(tmp_path)
+        for step in STEPS:
+            once, again, elsewhere = (_ask(estimator, step) for estimator in (first, first, second))
+            for rewards, *found in zip(step, once, again, elsewhere, strict=False):
+                alike = all(np.array_equal(found[0], other) for other in found)
+                assert alike, (
+                    f"{self._blame}: rewards {list(rewards)} gave {[advantages.tolist() for advantages in found]}: "
+                    "keep no state between steps and draw nothing at random"
+                )
+
+    def _groups(self, directory: Path) -> Iterator[tuple[Sequence[float], Rewards]]:
+        """Yield the rewards of each group of each step, with their advantages."""
+        for step in STEPS:
+            yield from zip(step, self._advantages(directory, step), strict=False)
+
+    def _advantages(self, directory: Path, step: Sequence[Sequence[float]]) -> list[Rewards]:
+        return _ask(self._make_or_skip(directory), step)
+
+
+def _ask(estimator: Any, step: Sequence[Sequence[float]]) -> list[Rewards]:
+    return [np.asarray(found) for found in estimator.advantages([np.array(group, dtype=np.float64) for group in step])]

@@ -1,0 +1,59 @@
+"""`astuner plugin new`."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+EXAMPLE = """\b
+Examples:
+  astuner plugin new judge acme-strict
+  astuner plugin new reader acme-tickets --name tickets --dir packages"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("kind")
+@click.argument("dist")
+@click.option("--name", metavar="N", help="What a user writes to choose the component; derived from DIST by default.")
+@click.option(
+    "--dir",
+    "parent",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Where to create the directory DIST; here by default.",
+)
+def new(kind: str, dist: str, name: str | None, parent: Path) -> None:
+    """Create the directory DIST: a small working package with one component of a KIND, its tests and its README.
+
+    KIND is reader, judge, tracker, logger, backbone, engine, environment, detector, estimator, hooks or command. The component
+    is named after DIST, without a leading `astuner-` and with `_` for `-`, unless --name is given. Nothing is ever
+    overwritten.
+    """
+    from astuner_devkit.scaffold.filling import fill_package, fill_usage
+    from astuner_devkit.scaffold.kinds import find_scaffolded_kind
+    from astuner_devkit.scaffold.names import choose_names
+    from astuner_devkit.scaffold.writing import write_package
+
+    names = choose_names(find_scaffolded_kind(kind), dist, name)
+    directory, files = parent / dist, fill_package(names)
+    write_package(directory, files)
+    click.echo("\n".join([*_format_tree(directory, files), "", *_format_next_steps(directory, dist), "", "and to use it:"]))
+    click.echo(textwrap.indent(fill_usage(names), "  "), nl=False)
+
+
+def _format_tree(directory: Path, files: Iterable[str]) -> list[str]:
+    return [f"{directory}/", *(f"  {path}" for path in files)]
+
+
+def _format_next_steps(directory: Path, dist: str) -> list[str]:
+    place = str(directory) if directory.is_absolute() else f"./{directory}"
+    return [
+        "next:",
+        f"  pip install -e {shlex.quote(f'{place}[test]')}",
+        f"  pytest {shlex.quote(str(directory))}",
+        f"  astuner plugin check {dist}",
+    ]

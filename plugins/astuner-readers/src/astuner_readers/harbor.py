@@ -1,6 +1,0 @@
-"""The workflows of task folders: `TaskFolderWorkflow`, which `astuner.agents:Command` stands for, and `Oracle`."""
-
-from astuner_readers.task_folders.playing.oracle import Oracle
-from astuner_readers.task_folders.playing.workflow import TaskFolderWorkflow
-
-__all__ = ["Oracle", "TaskFolderWorkflow"]

@@ -1,0 +1,1 @@
+"""Reasoning Gym: its reader, judge and environment."""

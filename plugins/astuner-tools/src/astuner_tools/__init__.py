@@ -1,0 +1,1 @@
+"""Commands around a run: importing a configuration, judging again, warm starts."""

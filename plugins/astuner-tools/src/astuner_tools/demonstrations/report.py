@@ -1,0 +1,63 @@
+"""What a warm start has changed, as a table, and how to go on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+from astuner.contract.protocols import Fit, WarmStartResult
+
+
+@frozen(kw_only=True)
+class WarmStartReport:
+    """The result of the command."""
+
+    result: WarmStartResult
+    demonstrations: Mapping[str, int]
+    """How many are `trained`, and how many `held out`."""
+    rewards: tuple[float | None, float | None]
+    """The mean reward of the validation tasks before and after; None if there are no such tasks."""
+    out: Path
+    conf: Path
+    backbone: str | None
+    overrides: tuple[str, ...]
+
+    def format_lines(self) -> Iterator[str]:
+        """Yield the lines that are shown."""
+        before, after = self.result.before, self.result.after
+        rows: list[tuple[str, str, str]] = [("", "before", "after")]
+        for name in before:
+            shown = f"{self.demonstrations[name]} {name}"
+            rows.append((f"loss, {shown}", f"{before[name].loss:.3f}", f"{after[name].loss:.3f}"))
+            rows.append((f"token accuracy, {shown}", _format_share(before[name]), _format_share(after[name])))
+        first, last = map(_format_reward, self.rewards)
+        rows.append(("reward, validation tasks", first, last))
+        for title, *columns in rows:
+            yield f"{title:<32}" + "".join(f"{column:>10}" for column in columns)
+        yield ""
+        yield f"{self.out} is ready. Next:"
+        model = self.out
+        if self.result.merge_first:
+            model = self.out.with_name(f"{self.out.name}-merged")
+            yield f"  {shlex.join(['astuner', 'export', str(self.out), '--merge-lora', '--out', str(model)])}"
+        others = [*(("--backbone", self.backbone) if self.backbone else ()), *(f"--set={item}" for item in self.overrides)]
+        chosen = ["--conf", str(self.conf), *others, "--set", f"model.path={write_model_path(model, self.conf)}"]
+        for command in ("run", "eval"):
+            yield f"  {shlex.join(['astuner', command, *chosen])}"
+
+
+def write_model_path(out: Path, conf: Path) -> str:
+    """Return the model as `model.path` of a configuration names it: relative to the configuration if it is below it."""
+    place, home = out.resolve(), conf.resolve().parent
+    return f"./{place.relative_to(home)}" if place.is_relative_to(home) else str(place)
+
+
+def _format_share(fit: Fit) -> str:
+    return f"{fit.accuracy:.1%}"
+
+
+def _format_reward(reward: float | None) -> str:
+    return "-" if reward is None else f"{reward:.3f}"
