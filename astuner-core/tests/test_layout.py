@@ -13,28 +13,36 @@ import pytest
 import astuner
 
 SOURCES = Path(astuner.__file__).parent
-LEADERS = frozenset({"planning", "training", "runs", "replays", "driver", "cli"})
-OUTSIDE_RUNS = ("config_import",)
-"""Rooms of one command each, which nothing imports but the command line."""
+CHECKOUT = Path(__file__).parents[2]
+WINGS = frozenset({"contract", "settings", "model", "episodes", "runs", "shared"})
+"""Folders of rooms; whatever else lies in core is a room itself."""
+LEADERS = frozenset({"settings.planning", "runs.training", "runs.store", "runs.driver", "cli"})
+PLAYERS = frozenset({"episodes.rollout", "model.gateway", "episodes.judging", "episodes.builtin"})
 FORBIDDEN = {
-    "config": LEADERS | {"plugins", "rendering", "gateway", "rollout", "judging", "builtin"},
-    "plugins": LEADERS | {"rendering", "gateway", "rollout", "builtin"},
-    "planning": LEADERS - {"planning", "runs"} | {"gateway", "builtin"},
-    "rendering": LEADERS | {"gateway", "rollout", "judging"},
-    "judging": LEADERS | {"rollout", "gateway"},
-    "transcript": LEADERS | {"rollout", "gateway"},
-    "gateway": LEADERS | {"rollout", "judging"},
-    "http_server": LEADERS | {"rollout", "gateway", "judging", "builtin"},
-    "rollout": LEADERS,
-    "training": LEADERS - {"training", "runs"},
-    "inspection": LEADERS - {"runs"} | {"rollout", "gateway", "judging", "builtin"},
-    "replays": {"driver", "cli", "gateway"},
-    "runs": LEADERS - {"runs"} | {"rollout", "gateway", "judging", "builtin"},
-    "clients": LEADERS | {"rollout", "gateway", "judging", "builtin"},
-    "tabular": LEADERS | {"rollout", "gateway", "judging", "builtin"},
-    "memory": LEADERS | {"plugins", "rendering", "rollout", "gateway", "judging", "builtin"},
-    "processes": LEADERS | {"rollout", "gateway", "judging", "builtin"},
+    "settings.config": LEADERS | {"settings.plugins", "model.rendering"} | PLAYERS,
+    "settings.plugins": LEADERS | {"model.rendering", "episodes.rollout", "model.gateway", "episodes.builtin"},
+    "settings.planning": LEADERS - {"settings.planning", "runs.store"} | {"model.gateway", "episodes.builtin"},
+    "settings.memory_estimate": LEADERS | {"settings.plugins", "model.rendering"} | PLAYERS,
+    "model.rendering": LEADERS | {"model.gateway", "episodes.rollout", "episodes.judging"},
+    "model.gateway": LEADERS | {"episodes.rollout", "episodes.judging"},
+    "model.http_server": LEADERS | PLAYERS,
+    "episodes.judging": LEADERS | {"episodes.rollout", "model.gateway"},
+    "episodes.transcript": LEADERS | {"episodes.rollout", "model.gateway"},
+    "episodes.rollout": LEADERS,
+    "runs.training": LEADERS - {"runs.training", "runs.store"},
+    "runs.inspection": LEADERS - {"runs.store"} | PLAYERS,
+    "runs.store": LEADERS - {"runs.store"} | PLAYERS,
+    "shared.clients": LEADERS | PLAYERS,
+    "shared.tabular": LEADERS | PLAYERS,
+    "shared.processes": LEADERS | PLAYERS,
 }
+BUDGETS: Mapping[str, int] = {}
+"""Most lines of Python in `src`, by package. Raising one is a decision: say in the commit what the lines are for."""
+
+
+def count_lines(package: str) -> int:
+    folder = CHECKOUT / package if package == "astuner-core" else CHECKOUT / "plugins" / package
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (folder / "src").rglob("*.py"))
 
 
 @cache
@@ -62,8 +70,9 @@ def graph() -> Mapping[str, frozenset[str]]:
 
 
 def room(module: str) -> str:
-    """Return the first-level folder or module; `astuner` itself is one too."""
-    return module.split(".")[1] if "." in module else module
+    """Return `wing.room`, or the first-level folder or module; `astuner` itself is one too."""
+    parts = module.split(".")[1:]
+    return ".".join(parts[:2]) if parts and parts[0] in WINGS else parts[0] if parts else module
 
 
 @cache
@@ -116,9 +125,18 @@ def test_arrows_point_one_way(lower: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("outside", OUTSIDE_RUNS)
-def test_no_run_enters_the_room_of_a_command(outside: str) -> None:
-    assert [name for name, others in room_graph().items() if outside in others and name != "cli"] == []
+def test_every_rule_names_rooms_that_exist() -> None:
+    assert {name for rule in FORBIDDEN.items() for name in (rule[0], *rule[1])} <= set(room_graph())
+
+
+@pytest.mark.parametrize("package", BUDGETS)
+def test_a_package_keeps_to_its_budget(package: str) -> None:
+    assert count_lines(package) <= BUDGETS[package]
+
+
+def test_every_package_has_a_budget() -> None:
+    packages = {path.parent.name for path in CHECKOUT.glob("plugins/*/pyproject.toml") if (path.parent / "src").is_dir()}
+    assert packages | {"astuner-core"} == set(BUDGETS)
 
 
 def test_modules_are_small() -> None:

@@ -1,4 +1,4 @@
-"""Core does not know its plugins: their names are in `plugins/published.toml`, which is generated, and hardly anywhere else."""
+"""Core does not know its plugins: their names are in `shared/known_packages.toml`, which is generated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import astuner
 from astuner.shared.known_packages import CORE, read_published
 
 SOURCES = Path(astuner.__file__).parent
-GENERATED = "plugins/published.toml"
+GENERATED = "shared/known_packages.toml"
 
 KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
 """Keys that users type, in configurations and data sets that exist."""

@@ -12,7 +12,7 @@ from agent_stage import CONTEXT, write_tool_call
 from astuner_devkit import write_project
 from astuner_devkit.run_in_process import add_recorder, play
 
-FOLDERS = Path(__file__).parents[2] / "plugins" / "astuner-readers" / "tests" / "task_folders" / "folders"
+FOLDERS = Path(__file__).parents[2] / "plugins" / "astuner-agents" / "tests" / "task_folders" / "folders"
 WRITE = {"command": "echo 'Hello, world!' > hello.txt", "description": "Write it.", "is_background": False}
 COMMAND = "astuner_agents:Command"
 

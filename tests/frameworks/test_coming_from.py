@@ -25,7 +25,7 @@ from astuner_devkit.project import write_tokenizer
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted((REPOSITORY / "docs" / "coming_from").glob("*.md"))
 INDEX = REPOSITORY / "docs" / "coming_from.md"
-PUBLISHED = REPOSITORY / "astuner-core" / "src" / "astuner" / "plugins" / "published.toml"
+PUBLISHED = REPOSITORY / "astuner-core" / "src" / "astuner" / "shared" / "known_packages.toml"
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OURS = re.compile(r"# (\w+\.(?:py|yaml))\n")

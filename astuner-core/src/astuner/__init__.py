@@ -1,5 +1,6 @@
 """AgentScope Tuner: tunes the weights behind an agent by reinforcement learning."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from astuner.breakpoints import breakpoint  # noqa: A004 - it is read as `astuner.breakpoint`
@@ -7,8 +8,11 @@ from astuner.contract.errors import ServiceUnavailable
 from astuner.contract.hookspecs import hookimpl
 from astuner.contract.protocols import Judge, Tuner, Workflow
 from astuner.contract.schema import Task, Verdict, WorkflowOutput, WorkflowTask
+from astuner.moved_modules import MovedModules
 from astuner.runs.inspection.run import Run
 from astuner.runs.launching import evaluate, replay, run
+
+sys.meta_path.append(MovedModules())
 
 __all__ = [
     "Judge",

@@ -101,7 +101,7 @@ def test_what_this_package_does_for_a_workflow_is_not_its_doing():
     watched = Watched()
     ours = {"watched": watched}
     source = "def answer():\n    watched.looker.submit(watched.watchdog.look).result()\n"
-    exec(compile(source, str(Path(astuner.__file__).with_name("gateway") / "made_up.py"), "exec"), ours)
+    exec(compile(source, str(Path(astuner.__file__).parent / "model" / "gateway" / "made_up.py"), "exec"), ours)
 
     async def execute():
         for _ in range(20):

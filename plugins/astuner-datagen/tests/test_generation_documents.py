@@ -179,7 +179,7 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert install_command("astuner-readers[documents]") in shown
+    assert install_command("astuner-datagen[documents]") in shown
 
 
 def test_importing_the_reader_imports_no_heavy_library() -> None:

@@ -234,7 +234,7 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert install_command("astuner-readers[env]") in shown
+    assert install_command("astuner-env-service") in shown
 
 
 class TestOpenEnv(EnvironmentContract):

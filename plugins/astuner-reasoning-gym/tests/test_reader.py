@@ -227,4 +227,4 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert install_command("astuner-readers[reasoning-gym]") in shown
+    assert install_command("astuner-reasoning-gym") in shown

@@ -1,4 +1,4 @@
-"""What our packages offer, installed or not: `plugins/published.toml`, which is written from their pyproject.toml files."""
+"""What our packages offer, installed or not: `known_packages.toml`, which is written from their pyproject.toml files."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ class Published:
 @cache
 def read_published() -> Published:
     """Return what was published when this release of astuner-core was made."""
-    data = tomllib.loads(files("astuner").joinpath("plugins", "published.toml").read_text(encoding="utf-8"))
+    data = tomllib.loads(files("astuner").joinpath("shared", "known_packages.toml").read_text(encoding="utf-8"))
     components = {(kind, name): needs for kind, named in data["components"].items() for name, needs in named.items()}
     return Published(**{**data, "components": components})

@@ -114,6 +114,7 @@ def read_all(master: int, received: list[bytes]) -> None:
 
 
 def test_rich_is_not_imported_until_there_is_a_terminal() -> None:
-    code = "import sys, astuner.episodes.builtin.loggers.console_logger, astuner.episodes.builtin.loggers.jsonl_logger; print('rich' in sys.modules)"
+    modules = "astuner.episodes.builtin.loggers.console_logger, astuner.episodes.builtin.loggers.jsonl_logger"
+    code = f"import sys, {modules}; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

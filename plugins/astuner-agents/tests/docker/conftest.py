@@ -12,7 +12,7 @@ from machine_image import IMAGE, WITHOUT_INTERPRETER, import_image
 
 from astuner.contract.errors import ServiceUnavailable
 
-pytest.importorskip("docker", reason="astuner-envs[docker] is not installed")
+pytest.importorskip("docker", reason="astuner-agents[docker] is not installed")
 
 
 @pytest.fixture

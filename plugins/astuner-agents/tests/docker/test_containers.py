@@ -238,7 +238,8 @@ def test_an_ordinary_user_is_told_about_the_socket() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     code = (
-        "import os, sys; from astuner_agents.docker.daemon import Daemon; from astuner.contract.errors import ServiceUnavailable\n"
+        "import os, sys; from astuner_agents.docker.daemon import Daemon\n"
+        "from astuner.contract.errors import ServiceUnavailable\n"
         "import docker, requests; daemon = Daemon(None)\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "try: daemon.api\nexcept ServiceUnavailable as error: print(error)"

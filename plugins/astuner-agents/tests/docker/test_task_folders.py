@@ -12,7 +12,7 @@ from machine_image import IMAGE
 from astuner_devkit import write_project
 from astuner_devkit.run_in_process import PlayedRun, add_recorder, play
 
-FOLDERS = Path(__file__).parents[3] / "astuner-readers" / "tests" / "task_folders"
+FOLDERS = Path(__file__).parents[1] / "task_folders"
 NAMES = ("hello-file", "count-words")
 PlayFolders = Callable[..., PlayedRun]
 pytestmark = pytest.mark.usefixtures("any_daemon")

@@ -49,7 +49,7 @@ def check_libraries(suffixes: set[str]) -> None:
         if find_spec(_LIBRARIES[suffix]) is None:
             raise PluginError(
                 f"reader 'data_generation' needs the package {_LIBRARIES[suffix]} for {suffix} files: "
-                + install_command("astuner-readers[documents]")
+                + install_command("astuner-datagen[documents]")
             )
 
 

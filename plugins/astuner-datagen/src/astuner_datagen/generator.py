@@ -182,7 +182,7 @@ class Generator:
 
     async def _make(self, split: Split, validation: Sequence[str]) -> Mapping[str, Any]:
         if find_spec("openai") is None:
-            raise PluginError(f"{_WANTED_BY} needs the package openai: {install_command('astuner-readers[llm]')}")
+            raise PluginError(f"{_WANTED_BY} needs the package openai: {install_command('astuner-datagen')}")
         wanted = self.build_request(split, validation)
         params = self.options.deduplication_filter.params
         llm = self._find_share(split)

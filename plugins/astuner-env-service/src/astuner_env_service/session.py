@@ -86,7 +86,7 @@ class Session:
             from websockets.asyncio.client import connect
             from websockets.exceptions import WebSocketException
         except ImportError as error:
-            raise PluginError(f"environment 'openenv' needs websockets: {install_command('astuner-readers[env]')}") from error
+            raise PluginError(f"environment 'openenv' needs websockets: {install_command('astuner-env-service')}") from error
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
             return await connect(

@@ -97,4 +97,4 @@ async def find_source(task_id: str, options: ReasoningGym.Options, asked: Childr
 
 def _check_installed() -> None:
     if not is_installed():
-        raise PluginError(f"environment 'reasoning_gym' needs reasoning-gym: {install_command('astuner-envs[reasoning-gym]')}")
+        raise PluginError(f"environment 'reasoning_gym' needs reasoning-gym: {install_command('astuner-reasoning-gym')}")

@@ -53,7 +53,7 @@ class ReasoningGymJudge:
         self._options = options or self.Options()
         if not is_installed():
             raise PluginError(
-                "judge 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-judges[reasoning-gym]\""
+                "judge 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-reasoning-gym\""
             )
         scorer = make_program(self._options.timeout_s)
         self._own = () if children else tuple(JsonChild(scorer) for _ in range(self._options.processes))

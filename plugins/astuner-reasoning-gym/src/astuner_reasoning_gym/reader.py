@@ -106,12 +106,12 @@ class ReasoningGymReader:
         """Check the datasets; `child` may be shared by several readers; by default this reader has its own."""
         if not is_installed():
             raise PluginError(
-                f"reader 'reasoning_gym' needs the package reasoning-gym: {install_command('astuner-readers[reasoning-gym]')}"
+                f"reader 'reasoning_gym' needs the package reasoning-gym: {install_command('astuner-reasoning-gym')}"
             )
         self._options = options
         self._datasets = [_as_dataset(dataset) for dataset in options.datasets]
         suffix = options.prompt_suffix
-        self._suffix = Path(__file__).with_name("reasoning_gym_suffix.txt").read_text("utf-8") if suffix is None else suffix
+        self._suffix = Path(__file__).with_name("question_suffix.txt").read_text("utf-8") if suffix is None else suffix
         self._child = child or JsonChild(make_program(options.timeout_s))
         self._check()
 

@@ -41,8 +41,9 @@ def compute_weighed_loss(
 ) -> tuple[Tensor, dict[str, Any]]:
     """Return the loss of a pass, and sums over its tokens as metrics.
 
-    The loss of each token (`astuner.runs.training.losses`) times the factor (`shares`) that core computed from the whole mini-batch:
-    the sum over passes is the loss, so neither passes nor padding change it. Workers average their gradients, so it is multiplied
+    The loss of each token (`astuner.runs.training.losses`) times the factor (`shares`) that core computed from the whole
+    mini-batch: the sum over passes is the loss, so neither passes nor padding change it. Workers average their gradients, so
+    it is multiplied
     by their number. Without `old_log_probs` the weights are those of the step's start, and the ratio is 1.
     `record` gets the values of the trained tokens.
     """

@@ -147,7 +147,10 @@ class Throwaway(Protocol):
 
 
 class WarmStarts(Protocol):
-    """A backbone that trains on demonstrations: `astuner warm-start`. Order and rate come from `astuner.runs.training.supervised`."""
+    """A backbone that trains on demonstrations: `astuner warm-start`.
+
+    Order and rate come from `astuner.runs.training.supervised`.
+    """
 
     def warm_start(self, run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) -> WarmStartResult:
         """Train on the cross entropy of the trained tokens and write the model, alike for the same job; `say` shows progress."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from astuner.episodes.containment.current_frames import read_current_frames
 
-_PACKAGES = str(Path(__file__).parents[1])
+_PACKAGES = str(Path(__file__).parents[2])
 """Directory of this package; its plugins' directories begin with the same name."""
 _LIBRARIES = tuple({str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib")})
 

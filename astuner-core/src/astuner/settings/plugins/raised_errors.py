@@ -12,7 +12,7 @@ from astuner.contract.errors import AstunerError, PluginError
 from astuner.contract.plain_values import read_text
 from astuner.contract.protocols import Candidate
 
-_CORE = str(Path(__file__).parents[1])
+_CORE = str(Path(__file__).parents[2])
 _LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 _PACKAGES = ("site-packages", "dist-packages")
 

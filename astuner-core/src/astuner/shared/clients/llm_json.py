@@ -38,8 +38,8 @@ async def ask_for_json(
     A wrong answer is shown to the model with its faults, one that was cut off is asked for again with more room, up to `attempts`
     questions in all; then `ContentFailure` is raised. Keys that the class does not have are left out: models like to add some.
 
-    What stands in a fence of the question (`astuner.shared.clients.fences`) cannot supply the answer: if a key with its value appears
-    there too, it may be a quotation, and counts only in an answer without explanations, which has no place for one.
+    What stands in a fence of the question (`astuner.shared.clients.fences`) cannot supply the answer: if a key with its value
+    appears there too, it may be a quotation, and counts only in an answer without explanations, which has no place for one.
     """
     asked = [dict(message) for message in messages]
     fenced = find_fenced(str(message.get("content")) for message in messages)

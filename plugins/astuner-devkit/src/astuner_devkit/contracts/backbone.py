@@ -52,7 +52,7 @@ class BackboneContract(Contract):
 
     @self_contained
     def test_it_has_the_methods_of_a_backbone(self) -> None:
-        """A backbone has `train`, `evaluate`, `export` and `close`, with the arguments of `astuner.contract.protocols.Backbone`."""
+        """A backbone has `train`, `evaluate`, `export` and `close`, as `astuner.contract.protocols.Backbone` has."""
         target = self.target()
         run = ("run", "tasks", "recipe")
         assert_method(target, "train", (*run, "control"), blame=self._blame, doc="It yields reports.")

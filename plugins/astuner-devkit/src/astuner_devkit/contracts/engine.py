@@ -75,7 +75,7 @@ class EngineContract(Contract):
 
     @self_contained
     def test_it_has_the_methods_of_an_engine(self) -> None:
-        """An engine has the methods of `astuner.contract.protocols.Engine`, with its arguments; `capabilities` is not a method."""
+        """An engine has the methods of `astuner.contract.protocols.Engine`, and its arguments; `capabilities` is no method."""
         target = self.target()
         assert not inspect.isfunction(inspect.getattr_static(target, "capabilities", None)), (
             f"{self._blame}: `capabilities` is a method; make it a property"

@@ -161,7 +161,7 @@ UNREWARDED_REASON = "coalesce(judge_reason, CASE completed WHEN 1 THEN 'no verdi
 
 
 def list_compared(group: Sequence[sqlite3.Row], *, by_agent: bool) -> list[list[RewardedAgent]]:
-    """Return the lists whose members are compared with each other, as `astuner.episodes.judging.advantages` makes them of episodes."""
+    """Return the lists whose members are compared with each other, as `astuner.episodes.judging.advantages` makes them."""
     owners = [json.loads(row["owners"]) for row in group]
     everyone = list(dict.fromkeys(agent for one in owners for agent in one["sampled"]))
     found: dict[str, list[RewardedAgent]] = {}

@@ -12,7 +12,7 @@ import numpy as np
 
 from astuner.contract.errors import AstunerError
 from astuner.contract.schema import Call, Episode, Group, Sample, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.runs.inspection.agreement import AgreementCount
+from astuner.episodes.judging.agreement import AgreementCount
 from astuner_logview.errors import Missing
 from astuner_logview.index.group_signal import read_scoring
 from astuner_logview.index.record_reading import GONE, read_episode_outline, read_stored_verdict

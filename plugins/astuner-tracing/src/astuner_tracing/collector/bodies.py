@@ -134,7 +134,7 @@ def check_installed() -> None:
         import opentelemetry.proto.collector.trace.v1.trace_service_pb2  # noqa: F401 - asked for only
     except ImportError as error:
         raise PluginError(
-            f"the collector needs the package opentelemetry-proto ({error}): {install_command('astuner-readers[traces]')}"
+            f"the collector needs the package opentelemetry-proto ({error}): {install_command('astuner-tracing')}"
         ) from error
 
 

@@ -48,7 +48,7 @@ class Collector:
             import uvicorn  # noqa: F401
         except ImportError as error:
             raise PluginError(
-                f"the collector needs starlette and uvicorn ({error}): {install_command('astuner-readers[traces]')}"
+                f"the collector needs starlette and uvicorn ({error}): {install_command('astuner-tracing')}"
             ) from error
         check_installed()
         listening = _listen(self.host, self.port)

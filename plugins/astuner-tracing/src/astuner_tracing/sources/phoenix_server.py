@@ -134,7 +134,7 @@ class PhoenixServer:
             import httpx
         except ImportError as error:
             raise PluginError(
-                f"a Phoenix server is asked through httpx ({error}): {install_command('astuner-readers[traces]')}"
+                f"a Phoenix server is asked through httpx ({error}): {install_command('astuner-tracing')}"
             ) from error
         key = self._access.environ.get(KEY, "").strip()
         return httpx.Client(

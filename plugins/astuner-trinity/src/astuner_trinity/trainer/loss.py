@@ -61,8 +61,9 @@ def compute_weighed_loss(
 ) -> WeighedPass:
     """Return the loss of a pass.
 
-    Tensors are [rows, longest answer], `share` and `stale` [rows]. Each token's loss (`astuner.runs.training.losses`) times its row's
-    factor, which core computed from the whole step: the sum over passes is the loss, so neither passes nor padding change it.
+    Tensors are [rows, longest answer], `share` and `stale` [rows]. Each token's loss (`astuner.runs.training.losses`) times its
+    row's factor, which core computed from the whole step: the sum over passes is the loss, so neither passes nor padding
+    change it.
     Workers average their gradients, so it is multiplied by their number.
 
     For rows sampled by the weights at the step's start, the ratio is to these, so it is 1; for rows of older weights it is to
