@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from astuner.contract.errors import UsageError
+from astuner_envs.access_token import TOKEN
 
 if TYPE_CHECKING:
     from astuner_envs.server.settings import ServedWorld
-
-TOKEN = "ASTUNER_ENV_TOKEN"
 
 
 @click.group()

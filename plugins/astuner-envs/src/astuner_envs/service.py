@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from astuner.contract.errors import UsageError
 from astuner.shared.services import Definition, Ready, Service
-from astuner_env_service.client.token import TOKEN
+from astuner_envs.access_token import TOKEN
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import RunInfo

@@ -52,9 +52,7 @@ class ReasoningGymJudge:
         """Shared `children` are not ended by `close`; by default this judge has its own."""
         self._options = options or self.Options()
         if not is_installed():
-            raise PluginError(
-                "judge 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-reasoning-gym\""
-            )
+            raise PluginError("judge 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-reasoning-gym\"")
         scorer = make_program(self._options.timeout_s)
         self._own = () if children else tuple(JsonChild(scorer) for _ in range(self._options.processes))
         self._idle: SimpleQueue[JsonChild] = SimpleQueue()

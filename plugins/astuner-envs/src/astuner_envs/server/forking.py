@@ -14,7 +14,7 @@ from typing import Any
 from attrs import asdict
 
 from astuner.contract.errors import AstunerError
-from astuner_env_service.client.token import TOKEN
+from astuner_envs.access_token import TOKEN
 from astuner_envs.server.faults import InstanceLost, ServerFull
 from astuner_envs.server.settings import Settings
 
