@@ -15,9 +15,9 @@ def test_the_schema_is_one_json_document_on_stdout(cli: Callable[..., Any]) -> N
 
 
 def test_the_schema_goes_into_a_file_and_nothing_to_stdout(cli: Callable[..., Any], tmp_path: Path) -> None:
-    printed = cli("config", "schema", "--out", "astuner.contract.schema.json")
+    printed = cli("config", "schema", "--out", "astuner.schema.json")
     assert (printed.code, printed.out) == (0, "")
-    assert "definitions" in json.loads((tmp_path / "astuner.contract.schema.json").read_text())
+    assert "definitions" in json.loads((tmp_path / "astuner.schema.json").read_text())
 
 
 def test_a_file_that_cannot_be_written_is_named(cli: Callable[..., Any]) -> None:

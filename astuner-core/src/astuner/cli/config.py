@@ -85,7 +85,7 @@ def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bo
 
 SCHEMA_EXAMPLE = """\b
 Example:
-  astuner config schema --out astuner.contract.schema.json"""
+  astuner config schema --out astuner.schema.json"""
 
 
 @click.command(epilog=SCHEMA_EXAMPLE)

@@ -41,7 +41,7 @@ def test_no_run_writes_the_project_and_the_model_and_says_how_to_go_on(
     assert {
         "README.md",
         "agent.py",
-        "astuner.contract.schema.json",
+        "astuner.schema.json",
         "judge.py",
         "model",
         "system_prompt.txt",

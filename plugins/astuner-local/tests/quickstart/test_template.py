@@ -24,7 +24,7 @@ def _operands(rows: list[dict[str, Any]]) -> set[str]:
 
 
 def test_the_project_is_whole(project: Path) -> None:
-    names = {"README.md", "agent.py", "astuner.contract.schema.json", "judge.py", "system_prompt.txt", "tasks", "tune.yaml"}
+    names = {"README.md", "agent.py", "astuner.schema.json", "judge.py", "system_prompt.txt", "tasks", "tune.yaml"}
     assert names == {path.name for path in project.iterdir()}
 
 
@@ -98,8 +98,8 @@ def test_curves_are_drawn_if_they_can_be(tmp_path: Path, charts: bool, loggers: 
 
 
 def test_editors_find_the_schema_of_the_configuration_beside_it(project: Path) -> None:
-    assert (project / "tune.yaml").read_text().startswith("# yaml-language-server: $schema=astuner.contract.schema.json\n")
-    schema = json.loads((project / "astuner.contract.schema.json").read_text())
+    assert (project / "tune.yaml").read_text().startswith("# yaml-language-server: $schema=astuner.schema.json\n")
+    schema = json.loads((project / "astuner.schema.json").read_text())
     assert "optim" in schema["definitions"]["astuner"]["properties"]["trainer_common"]["properties"]
 
 
@@ -111,7 +111,7 @@ def test_a_plugin_that_cannot_be_imported_does_not_stop_the_project(
     project = tmp_path / "project"
     project.mkdir()
     write_project(project, seed=3)
-    assert "not in astuner.contract.schema.json: judge 'broken' from acme 1.0" in capsys.readouterr().err
+    assert "not in astuner.schema.json: judge 'broken' from acme 1.0" in capsys.readouterr().err
 
 
 def test_prompt_and_tool_are_those_that_the_model_was_warmed_up_with(project: Path) -> None:

@@ -17,7 +17,7 @@ from astuner_local.tiny.arithmetic import HELD_OUT, SHOWN, distinct_questions
 TRAINING_TASKS = 320
 VALIDATION_TASKS = 64
 
-SCHEMA = "astuner.contract.schema.json"
+SCHEMA = "astuner.schema.json"
 """The file that the first line of `tune.yaml` names."""
 
 SEED_LINE = "  seed: 0\n"
