@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from astuner.cli.output import align_columns, print_json
 from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner.runs.inspection.comparison import Comparison, TaskChange
+    from astuner.runs.inspection.comparison import Comparison, Point, TaskChange
 
 MOST_TASKS = 10
 """Tasks that are listed at each end."""
@@ -29,13 +28,13 @@ Examples:
 
 @click.command(epilog=EXAMPLE)
 @click.argument("names", nargs=-1, metavar="RUN RUN...")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Draw this metric instead of the rewards; repeatable.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric instead of the rewards; repeatable.")
 @click.option(
     "--split", type=click.Choice(["train", "validation"]), help="Whose tasks are compared: `validation`, if all have it."
 )
 @as_json
 def compare(names: tuple[str, ...], metrics: tuple[str, ...], split: str | None, in_json: bool) -> None:
-    """Compare runs: their configurations, their curves, and the tasks that one solves and another does not.
+    """Compare runs: their configurations, how their metrics moved, and the tasks that one solves and another does not.
 
     RUN is a run directory, or the name of one in launcher_record. Tasks are compared by the last time that each run played them.
     """
@@ -60,16 +59,14 @@ def compare(names: tuple[str, ...], metrics: tuple[str, ...], split: str | None,
 
 def _format_parts(found: Comparison, names: Sequence[str]) -> Iterator[str]:
     from astuner.cli.runs import format_runs
-    from astuner.runs.inspection.curve_chart import draw_curves
 
     yield format_runs(found.runs, names)
     yield f"\n{_count(len(found.configuration), 'difference')} of configuration"
     if found.configuration:
         rows = ((one.key, *map(_format_value, one.values)) for one in found.configuration)
         yield align_columns([("KEY", *names), *rows])
-    for metric, curves in found.curves.items():
-        chart = draw_curves(names, curves, width=shutil.get_terminal_size().columns)
-        yield f"\n{metric}\n{chart}" if chart else f"\n{metric}: no run has it"
+    ends = ((metric, *map(_format_ends, curves)) for metric, curves in found.curves.items())
+    yield f"\n{align_columns([('METRIC', *names), *ends])}"
     yield f"\n{_format_task_counts(found, names)}"
     if found.tasks:
         rows = ((one.task, *map(_format_score, one.scores), _format_change(one)) for one in _shorten(found.tasks))
@@ -102,6 +99,11 @@ def _format_score(score: float | None) -> str:
 
 def _format_change(change: TaskChange) -> str:
     return "" if None in (change.scores[0], change.scores[-1]) else f"{change.change:+.3g}"
+
+
+def _format_ends(curve: Sequence[Point]) -> str:
+    """Return the first and the last value of a curve, as `astuner runs` shows a reward."""
+    return f"{curve[0][1]:.3g} -> {curve[-1][1]:.3g}" if curve else "-"
 
 
 def _count(number: int, what: str) -> str:
