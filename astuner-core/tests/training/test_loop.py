@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.contract.errors import ConfigError
-from astuner.runs.inspection.metric_names import list_shared_names
+from astuner.runs.inspection.metric_names import list_metric_names
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.token_store import TokenStore
 from astuner.runs.training.group_filter import spread_evenly
@@ -50,7 +50,7 @@ def test_the_time_of_the_engine_counts_in_the_step_whose_episodes_it_generated(r
 @pytest.mark.parametrize("backbone", ["ServingBackbone", "OverlappingBackbone"])
 def test_a_step_has_the_metrics_of_episodes_that_all_backbones_share(run: Any, backbone: str):
     found = run(tasks=TASKS, backbone=f"{FILE}:{backbone}", settings=trainer()).metrics
-    assert list_shared_names("episodes") - set(found) == set()
+    assert {metric.name for metric in list_metric_names() if metric.shared == "episodes"} - set(found) == set()
 
 
 @pytest.mark.parametrize("backbone", ["ServingBackbone", "OverlappingBackbone"])

@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 from astuner.contract.errors import RunFailed
 from astuner.contract.schema import Episode, Event, Group, Split, StepReport, Task, ValidationReport, Verdict, WorkflowOutput
 from astuner.episodes.judging.estimators import Grpo
-from astuner.runs.inspection.metric_names import list_shared_names
+from astuner.runs.inspection.metric_names import list_metric_names
 from astuner.runs.store.episode_store import EpisodeFiles, StoredEpisodes
 from astuner.runs.training.signal import TOKEN_SUMS
 from astuner.settings.config.loading import load_config
@@ -240,7 +240,7 @@ def test_a_step_has_the_metrics_that_all_backbones_share(trinity: Callable[..., 
         one.trains(step, **{f"actor/{MEASURED}{name}": value for name, value in sums.items()})
     one.ends()
     steps = [event for event in followed(one) if isinstance(event, StepReport)]
-    shared = list_shared_names("episodes") | list_shared_names("updates")
+    shared = {metric.name for metric in list_metric_names() if metric.shared}
     assert [shared - set(step.metrics) for step in steps] == [set(), set()]
 
 

@@ -39,17 +39,7 @@ def list_metric_names() -> Sequence[MetricName]:
     return tuple(MetricName(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["metric"])
 
 
-def list_shared_names(source: Literal["episodes", "updates"]) -> set[str]:
-    """Return the metrics that every backbone reports of a training step; those of updates if something is trained in it."""
-    return {metric.name for metric in list_metric_names() if metric.shared == source}
-
-
 def find_metric_name(name: str) -> MetricName | None:
     """Return what a metric is; None for one that is not declared, such as a backbone's own. The closest pattern counts."""
     fitting = [one for one in list_metric_names() if one.pattern.fullmatch(name)]
     return max(fitting, key=lambda one: len(re.sub(r"<\w+>", "", one.name)), default=None)
-
-
-def is_native(name: str, backbone: str) -> bool:
-    """Whether a metric is a backbone's own: it then begins with the backbone's name."""
-    return name.startswith(f"{backbone}/")
