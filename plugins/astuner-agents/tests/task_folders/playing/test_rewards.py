@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from astuner_agents.task_folders.playing.errors import VerificationFailed
 from astuner_agents.task_folders.playing.reward_files import choose_reward, read_rewards
-from astuner_agents.task_folders.playing.test_output import parse_output
+from astuner_agents.task_folders.playing.verifier_output import parse_output
 
 SUMMARY = """
 === short test summary info ===

@@ -14,7 +14,7 @@ from astuner_agents.task_folders.playing.errors import VerificationFailed
 from astuner_agents.task_folders.playing.needs import Play, resolve_variables
 from astuner_agents.task_folders.playing.places import STAGE, Places
 from astuner_agents.task_folders.playing.reward_files import choose_reward, read_rewards
-from astuner_agents.task_folders.playing.test_output import parse_output
+from astuner_agents.task_folders.playing.verifier_output import parse_output
 
 TESTS, LOGS = "/tests", "/logs/verifier"
 REWARD_FILES = ("reward.json", "reward.txt")
