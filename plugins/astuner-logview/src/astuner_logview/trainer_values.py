@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -45,8 +44,6 @@ class TrainerRecord:
     """What is recorded of an episode."""
 
     calls: Mapping[int, CallValues]
-    stride: int = 1
-    """Every so many steps are recorded."""
     text: str = NOT_RECORDED
     """What is recorded, or why nothing is."""
 
@@ -83,17 +80,15 @@ class TrainerRecords:
         record = describe_record(run)
         if record is None:
             return TrainerRecord(calls={})
-        stride = _read_stride(run)
         changed, size = self.sign(run, episode.id)
         if not size:
-            every = f": of every {stride} steps one is kept, to save space" if stride > 1 else ""
-            return TrainerRecord(calls={}, stride=stride, text=f"the run has no record of step {episode.step}{every}")
+            return TrainerRecord(calls={}, text=f"the run has no record of step {episode.step}")
         step = self._read_step(run, episode.step, changed, size)
         if step is None:
-            return TrainerRecord(calls={}, stride=stride, text=f"the record of step {episode.step} is damaged")
+            return TrainerRecord(calls={}, text=f"the record of step {episode.step} is damaged")
         calls = {call.index: found for call in episode.calls if (found := _convert(step.of(episode.id, call))) is not None}
         text = f"recorded of step {episode.step}" if calls else f"no token of this episode was trained in step {episode.step}"
-        return TrainerRecord(calls=calls, stride=stride, text=text)
+        return TrainerRecord(calls=calls, text=text)
 
     def _read_step(self, run: Path, step: int, changed: int, size: int) -> TrainedTokens | None:
         key = (run, step, changed, size)
@@ -112,10 +107,3 @@ def _convert(columns: TokenColumns | None) -> CallValues | None:
     known = {measure: values for measure, values in found.items() if np.isfinite(values).any()}
     clips = np.where(np.isfinite(found["trainer_logprob"]), columns.clips, 0)
     return CallValues(values=known, clipped=clips)
-
-
-def _read_stride(run: Path) -> int:
-    try:
-        return max(1, int(json.loads((run / FOLDER / "thinning.json").read_bytes())["every"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return 1

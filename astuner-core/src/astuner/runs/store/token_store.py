@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import asdict, fields, frozen
 
-from astuner.runs.store.atomic import explain_os_errors, write_bytes, write_json
+from astuner.runs.store.atomic import explain_os_errors, write_bytes
 from astuner.shared.private_files import DIRECTORY_MODE
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     Flags = NDArray[np.uint8]
 
 LARGEST = float(np.finfo(np.float16).max)
-THINNING = "thinning.json"
 NAMES = "names"
 """The array with the ids of the episodes and the names of the agents, as JSON."""
 
@@ -125,7 +124,7 @@ class TokenStore:
     ) -> None:
         """Name the directory (`RunDirectory.trained_tokens`); nothing is touched before `write` or `truncate_after`.
 
-        Beyond `most_bytes`, every second step is kept, then every fourth, and so on. `report` gets messages about damaged files.
+        Beyond `most_bytes` the oldest steps are removed. `report` gets messages about damaged files.
         """
         self._directory, self._most, self._report = directory, most_bytes, report
 
@@ -151,15 +150,14 @@ class TokenStore:
             return None
 
     def write(self, tokens: TrainedTokens) -> None:
-        """Store a step, unless the record is thinned and it is one of those in between."""
+        """Store a step; the oldest ones make room for it."""
         content = _encode(tokens)
         with explain_os_errors(self._directory):
             # Not all parents: a run directory that was deleted does not come back with one file in it.
             for folder in (self._directory.parent, self._directory):
                 folder.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
-            self._thin(tokens.step, len(content))
-        if tokens.step in self._sizes:
-            write_bytes(self.path(tokens.step), content)
+            self._make_room(len(content))
+        write_bytes(self.path(tokens.step), content)
 
     def truncate_after(self, step: int) -> None:
         """Delete the files of later steps, for a run that resumes from the checkpoint of `step`."""
@@ -169,39 +167,18 @@ class TokenStore:
             for later in self.list_steps():
                 if later > step:
                     self.path(later).unlink(missing_ok=True)
-            if not self.list_steps():
-                (self._directory / THINNING).unlink(missing_ok=True)
-        self._forget()
 
-    def _thin(self, step: int, size: int) -> None:
-        """Keep as few steps as the budget asks for, a new one of `size` bytes among them: every one, every second, and so on."""
-        every, before = self._every, {**self._sizes, step: size}
-        kept = {number: length for number, length in before.items() if number % every == 0}
-        while self._most is not None and sum(kept.values()) > self._most:
-            every *= 2
-            kept = {number: length for number, length in kept.items() if number % every == 0}
-        if every != self._every:
-            write_json(self._directory / THINNING, {"every": every})
-        for number in before.keys() - kept.keys():
-            self.path(number).unlink(missing_ok=True)
-        self._every, self._sizes = every, kept
-
-    @cached_property
-    def _sizes(self) -> dict[int, int]:
-        """The bytes of each step's file; read once, since only this store writes them."""
-        return {step: self.path(step).stat().st_size for step in self.list_steps()}
-
-    @cached_property
-    def _every(self) -> int:
-        """Which steps are kept: every one, every second one, and so on."""
-        try:
-            return max(1, int(json.loads((self._directory / THINNING).read_text(encoding="utf-8"))["every"]))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return 1
-
-    def _forget(self) -> None:
-        for name in ("_sizes", "_every"):
-            self.__dict__.pop(name, None)
+    def _make_room(self, size: int) -> None:
+        """Remove the oldest steps until one of `size` bytes fits."""
+        if self._most is None:
+            return
+        sizes = {step: self.path(step).stat().st_size for step in self.list_steps()}
+        total = sum(sizes.values()) + size
+        for step, length in sizes.items():
+            if total <= self._most:
+                return
+            self.path(step).unlink(missing_ok=True)
+            total -= length
 
 
 def round_to_half(values: NDArray[Any]) -> Half:

@@ -97,7 +97,7 @@ class TokenRecord:
     enable: bool = True
     """Keep log-probability, entropy, ratio, clipping, weights and advantage of every trained token."""
     most_gb: float = field(default=2.0, validator=gt(0))
-    """Most space it takes, in 10^9 bytes: beyond it every second step is kept, then every fourth, and so on."""
+    """Most space it takes, in 10^9 bytes: beyond it the oldest steps are removed."""
 
 
 @frozen(kw_only=True)

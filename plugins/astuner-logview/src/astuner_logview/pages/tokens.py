@@ -107,7 +107,7 @@ def _load(library: Library, parameters: Parameters) -> tuple[TokenStream, dict[s
         parts = find_path(episode, leaf)
         record = library.records.read(run.path, episode)
         stream = build_stream(episode, parts, texts, record.calls, json.loads(row["advantages"]))
-        return stream, {"has": bool(record.calls), "stride": record.stride, "text": record.text}
+        return stream, {"has": bool(record.calls), "text": record.text}
 
     return library.streams.get(key, make)
 

@@ -250,7 +250,7 @@
  * @property {Measure[]} measures
  * @property {{columns: number, width: number, of: Record<string, (number|null)[]>, trained: number[], kind: (0|1)[]}} minimap
  * @property {Record<string, {index: number, text: string|null, value: number}[]>} worst
- * @property {{has: boolean, stride: number, text: string}} record
+ * @property {{has: boolean, text: string}} record
  * @property {string[]} [problems]
  */
 /**
