@@ -23,7 +23,6 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("clients/reasoning_gym/", "reasoning_gym"): "the same",
     ("config/aliases.py", "env_service"): "an older spelling that users type",
     ("config/aliases.py", "ajet"): "an older spelling of the root section",
-    ("config_import/shell_commands.py", "local"): "a command of the shell",
     ("config/aliases.py", "math"): "an older spelling that users type",
     ("config/aliases.py", "tracing"): "an older spelling that users type",
     ("config/aliases.py", "rubrics_auto_grader"): "an older spelling that users type",

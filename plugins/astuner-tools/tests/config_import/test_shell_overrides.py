@@ -73,10 +73,11 @@ def test_what_is_never_closed_is_a_problem_of_the_file(text: str) -> None:
         ("B=2; A=$(((B + 2) / 3))", 1),
         ("B=2; A=${C:-$((B - 5))}", -3),
         (": ${A:=set}", "set"),
-        ("B=dir/file.txt; A=${B##*/}", "file.txt"),
-        ("B=dir/file.txt; A=${B%.*}", "dir/file"),
-        ("B=Ab; A=${B,,}", "ab"),
-        ("B=x; A=pre${B:+-}post", "pre-post"),
+        ('B=(x y); A="${B[@]}"', "x y"),
+        ("B='x y'; A=$B", "x y"),
+        ("A=1; cd / && A=2", 2),
+        ("A=1; echo 'A=2' \"; A=3\" # A=4", 1),
+        ("run() {\nA=1\n}", 1),
         ("A=one\nA+=two", "onetwo"),
         ("export A='$B'", "$B"),
         ("A=a\\\nb", "ab"),
@@ -111,51 +112,57 @@ def test_words_of_a_command(words: str, expected: Mapping[str, object]) -> None:
         assert values(script) == expected
 
 
+def test_a_value_is_split_where_it_stands_outside_quotes_and_not_where_it_is_assigned() -> None:
+    assert values('B=(x y); A="${B[@]}"; C=$A\npython x a.b=$C a.c="$C"') == {"a.b": "x", "a.c": "x y"}
+
+
 BRANCHES = """
-MODE=${MODE:-fast}
-ARGS=(a.mode=$MODE)
-if [ "$MODE" = slow ] || [ "$MODE" = slower ]; then
+N=8
+ARGS=(a.kept=1)
+if [ "$MODE" = slow ]; then
+    N=1
     ARGS+=(a.wait=1)
-elif [[ "$MODE" == fa* && -n "$MODE" ]]; then
-    ARGS+=(a.wait=0)
-else
-    ARGS+=(a.wait=2)
+    EXTRA="a.b=1 a.c=2"
+    echo "M=1 is no assignment"
 fi
-case "$MODE" in
-    slow) N=1 ;;
-    fast | faster)
-        N=8
-        ;;
-    *) exit 1 ;;
-esac
-if [ "$N" -gt 4 ] && ! [ -z "$N" ]; then ARGS+=(a.many=True); fi
-if (( N % 3 != 0 )); then ARGS+=(a.odd=True); fi
-[ "$N" -lt 4 ] && ARGS+=(a.few=True)
-for SIZE in 1 2; do
-    run() {
-        python x "${ARGS[@]}" a.n=$N a.size=$SIZE
-    }
-done
+case "$MODE" in fast) case $N in 8) SIZE=1 ;; esac ;; *) exit 1 ;; esac
+[ "$N" -lt 4 ] && FEW=True
+for M in 1 2; do python x a.loop=$M; done
+L=2
+python x "${ARGS[@]}" a.n=$N a.size=$SIZE a.few=$FEW a.l=$L $EXTRA
 """
 
 
-def test_branches_are_those_that_the_values_of_the_script_choose() -> None:
-    assert values(BRANCHES) == {"a.mode": "fast", "a.wait": 0, "a.many": True, "a.odd": True, "a.n": 8, "a.size": 1}
+def test_what_a_branch_or_a_loop_sets_is_named_with_its_line() -> None:
+    found = read(BRANCHES)
+    assert found.tree == {"a": {"kept": 1, "l": 2}}
+    assert {key: reason.partition(",")[0] for key, reason in found.without_value.items()} == {
+        "a.wait": "line 6 sets it under `if`",
+        "a.n": "line 5 sets N under `if`",
+        "a.size": "line 10 sets SIZE under `case`",
+        "a.few": "line 11 sets FEW after `&&`",
+        "a.loop": "line 12 sets it under `for`",
+        "$EXTRA": "line 7 sets EXTRA under `if`",
+    }
 
 
-def test_the_first_branch_is_taken_where_the_machine_decides() -> None:
-    branches = "case $D in\n gpu) N=1 ;;\n npu) N=2 ;;\nesac\nif [ -f /x ]; then M=3; else M=4; fi"
-    assert values(f"D=${{D:-$(probe)}}\n{branches}\npython x a.n=$N a.m=$M") == {"a.n": 1, "a.m": 3}
+def test_an_array_that_a_branch_replaces_has_no_known_values() -> None:
+    assert list(read("A=(a.b=1)\nif x; then A=(a.c=1); fi\npython x a.d=1 ${A[@]}").without_value) == ["a.b", "a.c"]
+
+
+def test_the_command_that_bash_prints_is_read() -> None:
+    assert values("+ python3 -m x 'a.b=[1, 2]' a.c=x") == {"a.b": [1, 2], "a.c": "x"}
 
 
 @pytest.mark.parametrize(
-    ("word", "named"), [("$(date +%s)", "$(date +%s)"), ("x_`id`", "`id`"), ("$2", "$2"), ("${1}/a", "${1}")]
+    "word", ["$(date +%s)", "x_`id`", "$2", "${1}/a", "${B##*/}", "${B,,}", "${B:+-}", "$((B / 0))", "$((-7 / 2))", "$((2 ** 9))"]
 )
-def test_a_key_whose_value_the_script_does_not_say_is_named_with_it(word: str, named: str) -> None:
-    found = read(f"N={word}\npython x a.b=1 a.c=$N")
+def test_a_key_whose_value_the_script_does_not_say_is_named_with_its_line(word: str) -> None:
+    found = read(f"B=Ab\nN={word}\npython x a.b=1 a.c=$N")
     assert found.tree == {"a": {"b": 1}}
     assert list(found.without_value) == ["a.c"]
-    assert named in found.without_value["a.c"]
+    assert found.without_value["a.c"].startswith("line 2 ")
+    assert "bash -x" in found.without_value["a.c"]
 
 
 def test_a_key_that_is_removed_is_named() -> None:

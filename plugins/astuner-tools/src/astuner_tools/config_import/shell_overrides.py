@@ -12,8 +12,7 @@ from attrs import field, frozen
 from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.trees import Tree, put
 from astuner.settings.config.yaml_lines import read_yaml
-from astuner_tools.config_import.shell_commands import list_commands
-from astuner_tools.config_import.shell_expansion import find_unknown
+from astuner_tools.config_import.shell_script import find_unknown, list_commands
 
 __all__ = ["ShellOverrides", "read_shell_overrides"]
 
@@ -21,6 +20,8 @@ _OVERRIDE = re.compile(r"\+{0,2}(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_0-9]\w*)*)=(?P<
 _REMOVAL = re.compile(r"~(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_0-9]\w*)*)(?:=.*)?", re.DOTALL)
 _ESCAPED = re.compile(r"\\([\\()\[\]{}:=,\s])")
 REMOVED = "it removes a key of the trainer's own configuration, which is not taken over"
+
+NOT_RUN = "which is not run here: set it yourself, or import the command that `bash -x` prints, saved as a script"
 
 
 @frozen(kw_only=True)
@@ -48,7 +49,7 @@ def read_shell_overrides(text: str, path: Path) -> ShellOverrides:
         if value is None:
             without_value[key] = REMOVED
         elif unknown is not None:
-            without_value[key] = f"the script takes it from {' '.join(unknown.split())}, whose value it does not say"
+            without_value[key] = f"{unknown[1]}, {NOT_RUN}"
         else:
             put(tree, key, _parse(value, path))
     if not tree:
@@ -58,13 +59,16 @@ def read_shell_overrides(text: str, path: Path) -> ShellOverrides:
 
 
 def _list_overrides(words: list[str]) -> Iterator[tuple[str, str | None]]:
-    """Yield the keys and values of a command; no value for a key that it removes.
+    """Yield the keys and values of a command, also of words of which nothing is known; no value for a key that it removes.
 
     A key without a dot counts in a command that has one with a dot, as a choice between configurations of the trainer.
     """
     found = [match for word in words[1:] if (match := _OVERRIDE.fullmatch(word) or _REMOVAL.fullmatch(word)) is not None]
     if not any("." in match["key"] for match in found):
         return
+    for word in words[1:]:
+        if (unknown := find_unknown(word)) is not None and not _OVERRIDE.fullmatch(word):
+            yield unknown[0], word
     for match in found:
         if match["key"].islower() or "." in match["key"]:
             yield match["key"], match["value"] if match.re is _OVERRIDE else None
