@@ -13,7 +13,6 @@ from astuner.contract.errors import ConfigError, PluginError, Problem
 from astuner.settings.config.loading import LoadedConfig, load_config
 from astuner.settings.config.redaction import REDACTED
 from astuner.settings.config.secrets import Secrets, redact_command
-from astuner.settings.config.structure_errors import NO_SUCH_KEY
 from astuner.settings.plugins.option_docs import describe_options
 from astuner.settings.plugins.options import build_options
 
@@ -157,7 +156,9 @@ def secrets_of(**values: Any) -> Secrets:
 
 
 def test_a_misspelt_key_that_sounds_like_a_secret_gets_its_suggestion() -> None:
-    problem = Problem(key="astuner.rollout.local.kv_token", message=NO_SUCH_KEY, suggestion="kv_tokens")
+    problem = Problem(
+        key="astuner.rollout.local.kv_token", message="there is no such key.", suggestion="kv_tokens", kind="unknown_key"
+    )
     assert Secrets(frozenset({"9"})).hide_in_problem(problem).suggestion == "kv_tokens"
 
 

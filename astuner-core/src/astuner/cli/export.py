@@ -34,7 +34,7 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
 
     from astuner.contract.protocols import Backbone
     from astuner.runs.inspection.run_search import open_run
-    from astuner.runs.store.atomic import AGAIN, explain_os_errors
+    from astuner.runs.store.atomic import explain_os_errors
     from astuner.runs.store.checkpoints import check_intact, find_checkpoint
     from astuner.runs.store.directory import RunDirectory
     from astuner.runs.training.export import export_model
@@ -46,7 +46,7 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     check_free(out)
     if (Path(run) / ADAPTER_FILE).is_file():
         check_intact(Path(run))
-        with explain_os_errors(out, AGAIN):
+        with explain_os_errors(out, of_run=False):
             export_model(Path(run), out, merge_lora=merge_lora, dtype=dtype)
         click.echo(f"exported {run} to {out}", err=True)
         return
@@ -59,6 +59,6 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     chosen = find_checkpoint(directory, checkpoint)
     check_intact(chosen, [directory.checkpoint(step) for step in directory.list_saved_steps()])
     backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
-    with explain_os_errors(out, AGAIN):
+    with explain_os_errors(out, of_run=False):
         backbone.export(chosen, out, merge_lora=merge_lora, dtype=dtype)
     click.echo(f"exported {chosen} to {out}", err=True)

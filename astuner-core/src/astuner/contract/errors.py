@@ -18,6 +18,10 @@ class AstunerError(Exception):
     exit_code = 1
 
 
+ProblemKind = Literal["unknown_key", "missing_path"]
+"""What some problems have in common: a key that does not exist, a path that leads to nothing."""
+
+
 @frozen(kw_only=True)
 class Problem:
     """One thing that is wrong with a configuration or an input."""
@@ -31,6 +35,7 @@ class Problem:
     """From 1."""
     suggestion: str | None = None
     """The spelling that was probably meant."""
+    kind: ProblemKind | None = None
 
     def __str__(self) -> str:
         """Format as `file:line: key: message. Did you mean 'x'?`."""
@@ -71,7 +76,12 @@ class RunFailed(AstunerError):
     """The run failed; the message counts the reasons."""
 
     resume_command: str | None = None
-    """Continues the run, where the message says that this helps and the command line is known."""
+    """Continues the run, if it is resumable and the command line is known."""
+
+    def __init__(self, message: str, *, resumable: bool = False) -> None:
+        """`resumable`: the message says that the run continues with `--resume`."""
+        super().__init__(message)
+        self.resumable = resumable
 
     def __str__(self) -> str:
         """Return the message, and below it the command."""
@@ -86,7 +96,7 @@ class FailureBudgetExceeded(RunFailed):
         self, message: str, *, split: Literal["train", "validation"], lost: Sequence[str], rejudged: Sequence[str]
     ) -> None:
         """`lost` are the ids of episodes that a resumed run plays again, `rejudged` of those that it judges again."""
-        super().__init__(message)
+        super().__init__(message, resumable=True)
         self.split: Literal["train", "validation"] = split
         self.lost, self.rejudged = tuple(lost), tuple(rejudged)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.shared.clients.llm import LLMFailed
+from astuner.shared.clients.llm import AnswerRefused, LLMFailed
 
 
 def classify_failure(error: LLMFailed) -> str:
@@ -21,4 +21,4 @@ def classify_failure(error: LLMFailed) -> str:
         return "not_installed"
     if cause is not None:
         return "unreachable"
-    return "refused" if "it refused" in str(error) else "no_text"
+    return "refused" if isinstance(error, AnswerRefused) else "no_text"

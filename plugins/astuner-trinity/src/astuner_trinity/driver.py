@@ -114,7 +114,8 @@ class Driver:
                 if DIED.search(fault):
                     raise RunFailed(
                         f"a process of Trinity died: {fault.rstrip('.')}. Finished episodes are kept: continue with --resume"
-                        f"{program.read_last_lines()}"
+                        f"{program.read_last_lines()}",
+                        resumable=True,
                     )
             if status is None and self.control.stop and (self._stage is None or self._stage.mode == "serve"):
                 return  # nothing was played yet, or it would keep serving
@@ -145,13 +146,14 @@ class Driver:
         if self._fault is not None and NO_RAY in self._fault:
             raise RunFailed(describe_foreign_cluster())
         if self._fault is not None:
-            raise RunFailed(f"Trinity failed: {self._fault}. {kept}{program.read_last_lines()}")
+            raise RunFailed(f"Trinity failed: {self._fault}. {kept}{program.read_last_lines()}", resumable=True)
         if status != 0 or stage is None:
-            raise RunFailed(f"Trinity ended with exit status {status}. {kept}{program.read_last_lines()}")
+            raise RunFailed(f"Trinity ended with exit status {status}. {kept}{program.read_last_lines()}", resumable=True)
         if stage.mode in STEPPING:
             raise RunFailed(
                 f"Trinity ended after step {stage.step} of {self._stage_length(stage)}: rows stopped coming. {kept}"
-                f"{program.read_last_lines()}"
+                f"{program.read_last_lines()}",
+                resumable=True,
             )
 
     def _stage_length(self, stage: _Stage) -> int:
@@ -349,7 +351,8 @@ class Driver:
         why = f" ({self._fault})" if self._fault else ""
         raise RunFailed(
             f"{found} of the {asked} groups of step {named} were played: a process that plays episodes failed or was lost{why}. "
-            "Finished episodes are kept: continue with --resume"
+            "Finished episodes are kept: continue with --resume",
+            resumable=True,
         )
 
     @property

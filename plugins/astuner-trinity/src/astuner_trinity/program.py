@@ -75,7 +75,8 @@ class Program:
         elif time.monotonic() - self._since > self.limit_s:
             raise RunFailed(
                 f"Trinity said nothing for {self.limit_s:g} s but that it waits, so it is given up. Finished episodes are kept: "
-                f"continue with --resume; {SILENCE} sets another limit{self.read_last_lines()}"
+                f"continue with --resume; {SILENCE} sets another limit{self.read_last_lines()}",
+                resumable=True,
             )
         return None
 

@@ -40,8 +40,8 @@ class Watch:
 
     logs: Path | None
     """The logs of the cluster's processes; None if they are on another machine."""
-    remedy: str = "Finished episodes are kept: continue with --resume"
-    """What to do after a failure."""
+    resumable: bool = True
+    """Whether a failure leaves something to continue from."""
     limit_s: float = field(factory=silence_s)
 
     def get(self, answer: Any, what: str) -> Any:
@@ -74,13 +74,19 @@ class Watch:
                 seen, since = written, time.monotonic()
             elif time.monotonic() - since > self.limit_s:
                 raise RunFailed(
-                    f"{what}: the trainer said nothing for {self.limit_s:g} s, so it is given up. {self.remedy}; {SILENCE} sets "
-                    f"another limit{self._last_lines()}"
+                    f"{what}: the trainer said nothing for {self.limit_s:g} s, so it is given up. {self._remedy}; {SILENCE} sets "
+                    f"another limit{self._last_lines()}",
+                    resumable=self.resumable,
                 )
 
     def _death_error(self, what: str, error: BaseException) -> RunFailed:
         died = f"a process of the trainer died ({_first_line(error)})"
-        return RunFailed(f"{what} failed: {died}. {self.remedy}{self._last_lines()}")
+        return RunFailed(f"{what} failed: {died}. {self._remedy}{self._last_lines()}", resumable=self.resumable)
+
+    @property
+    def _remedy(self) -> str:
+        kept = "Finished episodes are kept: continue with --resume"
+        return kept if self.resumable else "Nothing is written; start again"
 
     def _count_written(self) -> int:
         if self.logs is None:

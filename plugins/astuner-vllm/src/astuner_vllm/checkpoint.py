@@ -22,7 +22,7 @@ def read_model_config(model: str) -> Mapping[str, Any]:
         if not file.is_file():
             raise ConfigError([Problem(key=KEY, message=f"{model} is not a model in transformers format: it has no config.json")])
     elif model.count("/") > 1 or model.startswith((".", "/", "~")):
-        raise ConfigError([Problem(key=KEY, message=f"there is no directory {model}")])
+        raise ConfigError([Problem(key=KEY, message=f"there is no directory {model}", kind="missing_path")])
     else:
         file = _fetch_from_hub(model)
     try:

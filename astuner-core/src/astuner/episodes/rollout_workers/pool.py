@@ -257,7 +257,8 @@ class PlayerPool:
                 RunFailed(
                     f"{game.losses} players have ended while they played the task {game.task.task_id!r} "
                     f"({game.round.split}, step {game.round.step}). If its workflow crashes the process, set rollout.isolation "
-                    f"to process. Finished episodes are kept: continue with --resume. The last player: {how}"
+                    f"to process. Finished episodes are kept: continue with --resume. The last player: {how}",
+                    resumable=True,
                 )
             )
         self._dispatch()

@@ -29,7 +29,8 @@ def explain_exhaustion() -> Iterator[None]:
             raise
         raise RunFailed(
             f"the machine has no more {missing} for this run: {describe_error(error)}. Nothing that was complete is lost: "
-            f"{_REMEDIES[missing]}, and start the same command with --resume"
+            f"{_REMEDIES[missing]}, and start the same command with --resume",
+            resumable=True,
         ) from error
 
 

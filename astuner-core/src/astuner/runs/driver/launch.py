@@ -309,7 +309,7 @@ class _Run:
         except BaseException as error:
             exit_code = error.exit_code if isinstance(error, AstunerError) else 1
             self._write_failure(error)
-            if isinstance(error, RunFailed) and "--resume" in str(error):
+            if isinstance(error, RunFailed) and error.resumable:
                 error.resume_command = self.resume_command
             raise
         finally:

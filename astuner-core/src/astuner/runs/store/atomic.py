@@ -54,18 +54,19 @@ def sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def explain_os_errors(path: Path, remedy: str = RESUME) -> Iterator[None]:
-    """Turn an operating system's error while writing `path` into one with a remedy."""
+def explain_os_errors(path: Path, *, of_run: bool = True) -> Iterator[None]:
+    """Turn an operating system's error while writing `path`, a file of a run or another one, into one with a remedy."""
     try:
         with _translate_foreign_errors():
             yield
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and not path.parent.exists() and remedy == RESUME:
+        if isinstance(error, FileNotFoundError) and of_run and not path.parent.exists():
             raise RunFailed(
                 f"{path}: its directory is gone, and with it what was stored there. Something has deleted or moved it while "
-                "the run used it. If it was moved, put it back and start the same command with --resume; if not, start again"
+                "the run used it. If it was moved, put it back and start the same command with --resume; if not, start again",
+                resumable=True,
             ) from error
-        raise RunFailed(f"{path}: {error.strerror or error}. {remedy}") from error
+        raise RunFailed(f"{path}: {error.strerror or error}. {RESUME if of_run else AGAIN}", resumable=of_run) from error
 
 
 @contextmanager

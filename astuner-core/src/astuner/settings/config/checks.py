@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem, ProblemKind
 from astuner.settings.config.adapters import find_conflicts, read_adapters
 from astuner.settings.config.agent_checks import find_agent_notice, find_agent_problems
 from astuner.settings.config.auxiliary_models import find_faults
@@ -55,8 +55,8 @@ class Checks:
         self._check_services()
         self._check_agent()
 
-    def _add_problem(self, key: str, message: str, suggestion: str | None = None) -> None:
-        self.problems.append(make_problem(f"{ROOT}.{key}", message, self.locate, suggestion))
+    def _add_problem(self, key: str, message: str, suggestion: str | None = None, kind: ProblemKind | None = None) -> None:
+        self.problems.append(make_problem(f"{ROOT}.{key}", message, self.locate, suggestion, kind))
 
     def _check_model(self) -> None:
         path = self.config.model.path
@@ -72,7 +72,7 @@ class Checks:
             inside = directory.is_relative_to(self.config_dir)
             written = f"./{directory.relative_to(self.config_dir)}" if inside else path
             similar = find_similar_path(written, self.config_dir)
-            self._add_problem("model.path", f"there is no directory {directory}. Give {example}.", similar)
+            self._add_problem("model.path", f"there is no directory {directory}. Give {example}.", similar, "missing_path")
         try:
             adapters = read_adapters(directory) if directory else None
         except ConfigError as error:
@@ -200,13 +200,15 @@ class Checks:
             if isinstance(value, str) and not os.path.isfile(resolve_path(value, self.config_dir)):
                 message = f"there is no file {resolve_path(value, self.config_dir)}."
                 key = f"task_reader.dataset_file.{split}.file_path"
-                self._add_problem(key, message, find_similar_path(value, self.config_dir))
+                self._add_problem(key, message, find_similar_path(value, self.config_dir), "missing_path")
 
     def _check_services(self) -> None:
         for name, service in self.config.services.items():
             if service.cwd is not None and not os.path.isdir(resolve_path(service.cwd, self.config_dir)):
                 message = f"there is no directory {resolve_path(service.cwd, self.config_dir)}."
-                self._add_problem(f"services.{name}.cwd", message, find_similar_path(service.cwd, self.config_dir))
+                self._add_problem(
+                    f"services.{name}.cwd", message, find_similar_path(service.cwd, self.config_dir), "missing_path"
+                )
 
     def _check_agent(self) -> None:
         for found in find_agent_problems(self.config, self.config_dir):

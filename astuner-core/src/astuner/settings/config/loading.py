@@ -22,7 +22,7 @@ from astuner.settings.config.schema_keys import walk_schema
 from astuner.settings.config.secrets import Secrets
 from astuner.settings.config.sections import DatasetFileSection, list_installed_names
 from astuner.settings.config.sound_parts import SpoiltKeys, structure_sound_parts
-from astuner.settings.config.structure_errors import NO_SUCH_KEY, Fault, FaultsError
+from astuner.settings.config.structure_errors import Fault, FaultsError
 from astuner.settings.config.structuring import locate_faults, make_converter
 from astuner.settings.config.trees import Tree, change_leaves, flatten, merge
 
@@ -212,7 +212,7 @@ def _explain_fault(fault: Fault, interpolated: set[str]) -> Fault:
         return evolve(
             fault, message=f"{message} It comes from an interpolation: ${{oc.decode:${{oc.env:…}}}} reads text as a value."
         )
-    if fault.message == NO_SUCH_KEY and fault.suggestion is None:
+    if fault.kind == "unknown_key" and fault.suggestion is None:
         elsewhere = [key for key in walk_schema() if key.rpartition(".")[2] == fault.path[-1]]
         if len(elsewhere) == 1:
             return evolve(fault, suggestion=f"{ROOT}.{elsewhere[0]}")

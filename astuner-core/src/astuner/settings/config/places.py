@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from astuner.contract.errors import Problem
+from astuner.contract.errors import Problem, ProblemKind
 
 ROOT = "astuner"
 
@@ -65,10 +65,12 @@ class Places:
         return None
 
 
-def make_problem(key: str, message: str, locate: Locate, suggestion: str | None = None) -> Problem:
+def make_problem(
+    key: str, message: str, locate: Locate, suggestion: str | None = None, kind: ProblemKind | None = None
+) -> Problem:
     """Make a problem with a key, at the place where the key was written."""
     file, line = locate(key) or (None, 0)
-    return Problem(message=message, key=key, file=file, line=line or None, suggestion=suggestion)
+    return Problem(message=message, key=key, file=file, line=line or None, suggestion=suggestion, kind=kind)
 
 
 def sort_problems(problems: Iterable[Problem]) -> list[Problem]:

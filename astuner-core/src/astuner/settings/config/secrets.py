@@ -17,7 +17,6 @@ from astuner.settings.config.interpolation import list_variables
 from astuner.settings.config.redaction import REDACTED, is_secret, redact_text, redact_values
 from astuner.settings.config.secret_forms import ORDINARY
 from astuner.settings.config.secret_names import is_flag, is_secret_variable
-from astuner.settings.config.structure_errors import NO_SUCH_KEY
 from astuner.settings.config.trees import change_leaves
 
 _LONG_ENOUGH = 6
@@ -62,7 +61,7 @@ class Secrets:
         if problem.key is not None and any(map(is_secret, problem.key.split("."))):
             message = _remove_values(message, self.values)
             # The name of a key is not secret; a suggestion close to a value reveals the value.
-            suggestion = suggestion if NO_SUCH_KEY in message else None
+            suggestion = suggestion if problem.kind == "unknown_key" else None
         return evolve(problem, message=message, suggestion=suggestion)
 
     def hide_in_error(self, error: BaseException) -> None:

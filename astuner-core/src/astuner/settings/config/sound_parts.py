@@ -12,7 +12,7 @@ from attrs import frozen
 from astuner.contract.errors import Problem
 from astuner.settings.config.model import Config
 from astuner.settings.config.places import ROOT, KeyPath
-from astuner.settings.config.structure_errors import NO_SUCH_KEY, Fault, FaultsError
+from astuner.settings.config.structure_errors import Fault, FaultsError
 
 
 def structure_sound_parts(tree: Mapping[str, Any], converter: cattrs.Converter) -> tuple[Config, tuple[Fault, ...]]:
@@ -50,7 +50,7 @@ class SpoiltKeys:
             if problem.key is None:
                 continue
             found.add(problem.key)
-            if problem.suggestion is not None and (problem.message == NO_SUCH_KEY or "." in problem.suggestion):
+            if problem.suggestion is not None and (problem.kind == "unknown_key" or "." in problem.suggestion):
                 above = problem.key.rpartition(".")[0]
                 whole = problem.suggestion.startswith(f"{ROOT}.") or not above
                 meant = problem.suggestion if whole else f"{above}.{problem.suggestion}"

@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn, Union, get_args, get_origin
 
 from attrs import evolve, frozen
 
+from astuner.contract.errors import ProblemKind
 from astuner.settings.config.places import KeyPath, format_path
 
 NO_SUCH_KEY = "there is no such key."
@@ -23,6 +24,7 @@ class Fault:
     message: str
     path: KeyPath = ()
     suggestion: str | None = None
+    kind: ProblemKind | None = None
 
 
 class FaultsError(Exception):

@@ -49,7 +49,9 @@ def structure_options(cls: type[T], values: Mapping[str, Any], *, key: str, loca
 
 def locate_faults(error: FaultsError, *, key: str, locate: Locate) -> list[Problem]:
     """Give faults below a key their places."""
-    return [make_problem(format_path(fault.path, key), fault.message, locate, fault.suggestion) for fault in error.faults]
+    return [
+        make_problem(format_path(fault.path, key), fault.message, locate, fault.suggestion, fault.kind) for fault in error.faults
+    ]
 
 
 def make_converter() -> cattrs.Converter:
@@ -222,7 +224,8 @@ def _structure_attrs(kind: Any, converter: cattrs.Converter) -> Hook:
             made[opened.alias or opened.name] = sections
             others = {name: item for name, item in others.items() if name not in sections}
         for name in others:
-            collect.faults.append(Fault(message=NO_SUCH_KEY, path=(str(name),), suggestion=find_closest(name, named)))
+            meant = find_closest(name, named)
+            collect.faults.append(Fault(message=NO_SUCH_KEY, path=(str(name),), suggestion=meant, kind="unknown_key"))
         collect.faults += _run_validators(cls, made, skip={fault.path[0] for fault in collect.faults})
         collect.finish()
         return _construct(cls, made)

@@ -40,7 +40,7 @@ def _list_named_code(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
 def _find_problem(spec: str, key: str, loaded: LoadedConfig) -> Problem | None:
     missing = find_missing_name(spec, loaded.directory)
     if missing is not None:
-        return make_problem(key, f"{missing.message}.", loaded.locate, missing.suggestion)
+        return make_problem(key, f"{missing.message}.", loaded.locate, missing.suggestion, missing.kind)
     try:
         parse(spec, loaded.directory)
     except ValueError as error:

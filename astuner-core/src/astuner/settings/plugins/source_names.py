@@ -11,9 +11,10 @@ from pathlib import Path
 
 from attrs import frozen
 
+from astuner.contract.errors import ProblemKind
 from astuner.settings.config.similar_paths import find_similar_path
 from astuner.settings.config.structure_errors import find_closest
-from astuner.settings.plugins.specs import find_file
+from astuner.settings.plugins.specs import NoSuchFile, find_file
 
 
 @frozen(kw_only=True)
@@ -23,6 +24,7 @@ class MissingName:
     message: str
     suggestion: str | None = None
     """The whole spec that was probably meant, in the form in which it was written."""
+    kind: ProblemKind | None = None
 
 
 def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
@@ -32,9 +34,12 @@ def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
     if place.endswith(".py"):
         try:
             file = find_file(place, config_dir)
+        except NoSuchFile as error:
+            similar = find_similar_path(place, config_dir)
+            suggestion = similar and f"{similar}{arrow}{attribute}"
+            return MissingName(message=str(error), suggestion=suggestion, kind="missing_path")
         except ValueError as error:
-            similar = find_similar_path(place, config_dir) if "there is no file" in str(error) else None
-            return MissingName(message=str(error), suggestion=similar and f"{similar}{arrow}{attribute}")
+            return MissingName(message=str(error))
         if not attribute:
             return MissingName(message=f"which class of the file? Write `{place}{arrow}ClassName`")
     elif not all(part.isidentifier() for part in place.split(".")):

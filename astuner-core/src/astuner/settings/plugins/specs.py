@@ -50,13 +50,17 @@ def _by_path(place: str, attribute: str, config_dir: Path) -> ByPath:
     return ByPath(target=f"{place}:{attribute}")
 
 
+class NoSuchFile(ValueError):
+    """A component is named by a file that does not exist."""
+
+
 def find_file(place: str, config_dir: Path) -> Path:
     """Return the file of `./file.py`, which starts at the directory of the YAML; raises `ValueError` if it is none."""
     try:
         file = (config_dir / Path(place).expanduser()).resolve()
         mode = file.stat().st_mode
     except FileNotFoundError:
-        raise ValueError(f"there is no file {file}") from None
+        raise NoSuchFile(f"there is no file {file}") from None
     except (OSError, RuntimeError) as error:
         # A loop of symbolic links is a RuntimeError in older versions of Python.
         reason = str(getattr(error, "strerror", None) or error).rstrip(".")

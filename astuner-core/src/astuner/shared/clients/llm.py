@@ -15,7 +15,7 @@ from astuner.shared.clients.llm_cache import CachedAnswer, LLMCache, make_questi
 from astuner.shared.clients.llm_endpoint import Endpoint
 from astuner.shared.clients.llm_requests import ContentFailure, LLMFailed, Patience, Sender, Taken
 
-__all__ = ["Answer", "AnswerCut", "ContentFailure", "LLMClient", "LLMFailed", "Patience"]
+__all__ = ["Answer", "AnswerCut", "AnswerMalformed", "AnswerRefused", "ContentFailure", "LLMClient", "LLMFailed", "Patience"]
 
 MORE_ROOM = 4
 """An answer that was cut off is asked for again with so many times the tokens."""
@@ -39,6 +39,14 @@ class AnswerCut(ContentFailure):
         """`needs_room` says whether a higher limit of tokens may help."""
         super().__init__(message)
         self.needs_room = needs_room
+
+
+class AnswerRefused(ContentFailure):
+    """The LLM declined to answer."""
+
+
+class AnswerMalformed(ContentFailure):
+    """No answer had the requested form."""
 
 
 @frozen(kw_only=True)
@@ -194,8 +202,9 @@ class LLMClient:
         content = getattr(message, "content", None)
         if isinstance(content, str) and content.strip() and not refusal:
             return content
-        reason = f"it refused: {refusal}" if refusal else f"finish_reason: {ended}"
-        raise ContentFailure(f"{self.where}: the answer holds no text ({reason})")
+        if refusal:
+            raise AnswerRefused(f"{self.where}: the answer holds no text (it refused: {refusal})")
+        raise ContentFailure(f"{self.where}: the answer holds no text (finish_reason: {ended})")
 
 
 def _find_refused_field(error: Exception) -> str | None:

@@ -15,7 +15,7 @@ from astuner.settings.config.structure_errors import FaultsError
 from astuner.settings.config.structuring import make_converter
 from astuner.shared.clients.fences import break_control_tokens, find_fenced
 from astuner.shared.clients.json_answers import ends_thought, find_objects, is_quoted, is_whole_object, strip_thought
-from astuner.shared.clients.llm import MORE_ROOM, Answer, AnswerCut, ContentFailure, LLMClient
+from astuner.shared.clients.llm import MORE_ROOM, Answer, AnswerCut, AnswerMalformed, LLMClient
 
 Shape = TypeVar("Shape")
 
@@ -36,7 +36,7 @@ async def ask_for_json(
     """Return an answer structured as `shape`, an attrs class, and the answer itself.
 
     A wrong answer is shown to the model with its faults, one that was cut off is asked for again with more room, up to `attempts`
-    questions in all; then `ContentFailure` is raised. Keys that the class does not have are left out: models like to add some.
+    questions in all; then `AnswerMalformed` is raised. Keys that the class does not have are left out: models like to add some.
 
     What stands in a fence of the question (`astuner.shared.clients.fences`) cannot supply the answer: if a key with its value
     appears there too, it may be a quotation, and counts only in an answer without explanations, which has no place for one.
@@ -61,7 +61,7 @@ async def ask_for_json(
             if not left:
                 # A later run may be luckier; a cache would return the same answers.
                 await _forget(client, useless, max_tokens, more)
-                raise ContentFailure(
+                raise AnswerMalformed(
                     f"{client.where}: no answer of the requested form in {attempts} attempts: {error}; the last was "
                     f"{answer.text[:_SHOWN]!r}"
                 ) from error

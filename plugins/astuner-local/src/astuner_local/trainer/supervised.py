@@ -13,7 +13,7 @@ from transformers.utils.logging import disable_progress_bar
 from astuner.contract.protocols import Fit, RunInfo, WarmStartJob, WarmStartResult
 from astuner.contract.schema import Sample
 from astuner.model.rendering import load_renderer
-from astuner.runs.store.atomic import AGAIN, explain_os_errors
+from astuner.runs.store.atomic import explain_os_errors
 from astuner.runs.training.supervised import SCHEDULE, count_steps, count_warmup_steps, train_on_demonstrations
 from astuner_local.device import choose_device, read_device
 from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
@@ -40,7 +40,7 @@ def warm_start(run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) ->
     result = train_on_demonstrations(_TrainerOfRows(trainer), job, say)
     if not hasattr(model, "peft_config"):
         model.to(getattr(torch, dtype))
-    with explain_os_errors(Path(job.out), AGAIN):
+    with explain_os_errors(Path(job.out), of_run=False):
         save_hf(model, load_renderer(str(job.model), **run.config.model.rendering).tokenizer, Path(job.out))
     return result
 

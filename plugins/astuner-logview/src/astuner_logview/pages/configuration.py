@@ -131,8 +131,7 @@ def _explain_one(conf: Path, backbone: str | None) -> dict[str, Any]:
 
 def _names_missing_file(problem: Mapping[str, Any], conf: Path) -> bool:
     """Whether a problem is that a relative path leads to nothing: the YAML lies in a directory of its own."""
-    message = problem["message"]
-    return f"{conf.parent}/" in message and message.startswith(("there is no file", "there is no directory"))
+    return problem["kind"] == "missing_path" and f"{conf.parent}/" in problem["message"]
 
 
 def _describe_key(one: Mapping[str, Any], native: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

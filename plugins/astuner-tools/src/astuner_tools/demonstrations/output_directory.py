@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from astuner.contract.errors import UsageError
-from astuner.runs.store.atomic import AGAIN, explain_os_errors, sync_directory
+from astuner.runs.store.atomic import explain_os_errors, sync_directory
 
 
 def check_free(out: Path) -> None:
@@ -21,7 +21,7 @@ def check_free(out: Path) -> None:
 @contextmanager
 def make_beside(out: Path) -> Iterator[Path]:
     """Yield an empty directory next to `out`, which is removed with everything in it at the end, however that comes."""
-    with explain_os_errors(out, AGAIN):
+    with explain_os_errors(out, of_run=False):
         out.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent.resolve()))
     try:
@@ -33,6 +33,6 @@ def make_beside(out: Path) -> Iterator[Path]:
 def move_into_place(made: Path, out: Path) -> None:
     """Give a finished directory its name; raises `UsageError` if something else took the name meanwhile."""
     check_free(out)
-    with explain_os_errors(out, AGAIN):
+    with explain_os_errors(out, of_run=False):
         made.rename(out)
         sync_directory(out.resolve().parent)

@@ -16,7 +16,7 @@ from attrs.validators import ge, optional
 from astuner.contract.errors import DataError
 from astuner.shared.clients.blocking import run_blocking
 from astuner.shared.clients.fences import fence
-from astuner.shared.clients.llm import LLMClient, LLMFailed
+from astuner.shared.clients.llm import AnswerMalformed, LLMClient, LLMFailed
 from astuner.shared.clients.llm_budget import LLMBudgetSpent
 from astuner.shared.clients.llm_json import ask_for_json
 from astuner.shared.clients.llm_options import LLMOptions
@@ -161,4 +161,4 @@ def _cut(text: str) -> str:
 def _classify_failure(failure: LLMFailed | LLMBudgetSpent) -> str:
     if isinstance(failure, LLMBudgetSpent):
         return "the LLM's budget is spent"
-    return "no verdict" if "of the requested form" in str(failure) else "the LLM failed"
+    return "no verdict" if isinstance(failure, AnswerMalformed) else "the LLM failed"

@@ -64,7 +64,7 @@ def warm_start(run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) ->
     with attach(run, place) as cluster:
         native = resolve_warm_start(run, job, Machine.here(cluster.device, cluster.gpus_per_node))
         check_room(native, cluster.device)
-        watch = Watch(logs=cluster.logs, remedy="Nothing is written; start again")
+        watch = Watch(logs=cluster.logs, resumable=False)
         host = make_host(WarmStartHost, native, _make_loss(native))
         say(f"{describe_workers(native, cluster.device)}; {STARTING}")
         watch.get(host.start.remote(), "starting the trainer")
