@@ -21,6 +21,7 @@ from astuner.runs.inspection.run import Run
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import EpisodeFiles
 from astuner_tools.replays.replay import replay_run
+from astuner_tools.replays.replay_request import ReplayRequest
 
 SIBLINGS = 8
 GROUPS_IN_A_STEP = 16
@@ -101,7 +102,7 @@ def main() -> None:
         write_run(path, options.episodes, options.tokens)
         conf.write_text("astuner:\n  task_judge: {judge_type: math}\n")
         wall, cpu = time.perf_counter(), time.process_time()
-        found = replay_run(Run(path), conf)
+        found = replay_run(ReplayRequest(run=Run(path), conf=conf))
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         size = sum(file.stat().st_size for file in (path / "episodes").iterdir()) / 1e6
     agreement = found.splits[0].agreement

@@ -122,14 +122,15 @@ def write_project(directory: Path, given: argparse.Namespace, urls: Sequence[str
 def server(plan: Plan, given: argparse.Namespace, directory: Path) -> Iterator[tuple[str, int]]:
     """Run a vLLM server; yield its address and the pid of its group."""
     from astuner.settings.config.model import Ready
-    from astuner.shared.processes import free_port, launch, wait_until_ready
+    from astuner.shared.processes import ProgramSpec, free_port, launch, wait_until_ready
     from astuner_vllm.command import server_command
     from astuner_vllm.installed import installed
     from astuner_vllm.options import VllmOptions
 
     port = free_port()
     command = server_command(VllmOptions(), plan.run_info(), port=port, vllm=installed(), api_key=KEY)
-    launched = launch(command.argv, kind="server", name="vllm", log=directory / "vllm.log", env=command.env)
+    spec = ProgramSpec(command=command.argv, kind="server", name="vllm", log=directory / "vllm.log", env=command.env)
+    launched = launch(spec)
     try:
         ready = Ready(url=f"http://127.0.0.1:{port}/health")
         asyncio.run(wait_until_ready(launched, ready, 600.0, lambda text: None))

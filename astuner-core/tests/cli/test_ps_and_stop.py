@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from astuner.cli.stop import _find_programs
-from astuner.shared.processes import Lease, ProgramHandle, launch, list_programs, register_run
+from astuner.shared.processes import Lease, ProgramHandle, ProgramSpec, launch, list_programs, register_run
 from astuner_devkit import until
 from astuner_devkit.project import write_project
 
@@ -35,7 +35,7 @@ WAITS = "import asyncio\nclass Agent:\n    async def execute(self, workflow_task
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     def make(name: str, **more: Any) -> ProgramHandle:
-        return launch(["sleep", "60"], kind="service", name=name, log=tmp_path / f"{name}.log", **more)
+        return launch(ProgramSpec(command=["sleep", "60"], kind="service", name=name, log=tmp_path / f"{name}.log", **more))
 
     return make
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from astuner.episodes.transcript.durations import format_seconds
 from astuner.runs.driver.resume_command import format_resume_command
+from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.driver.run_story import tell_story
 from astuner.runs.store.directory import RunDirectory
 
@@ -69,9 +70,14 @@ def test_durations_have_two_parts():
 
 
 def test_the_command_that_continues_a_run_is_whole_and_has_no_secret():
-    found = format_resume_command(
-        Path("my tune.yaml"), "local", ["a.b=1", "x.api_key=sk-1234567890"], ["environments"], ["before,after"]
+    request = RunRequest(
+        conf=Path("my tune.yaml"),
+        backbone="local",
+        overrides=["a.b=1", "x.api_key=sk-1234567890"],
+        services=["environments"],
+        stop_at=["before,after"],
     )
+    found = format_resume_command(request)
     assert found.startswith("astuner run --conf 'my tune.yaml' --backbone local --set a.b=1 --set ")
     assert found.endswith("--with environments --db before,after --resume")
     assert "sk-1234567890" not in found

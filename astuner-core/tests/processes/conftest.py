@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astuner.shared.processes import ProgramHandle, launch
+from astuner.shared.processes import ProgramHandle, ProgramSpec, launch
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +21,6 @@ def start(tmp_path: Path) -> Callable[..., ProgramHandle]:
 
     def make(shell: str = "sleep 60", *, python: str | None = None, name: str = "one", **more: Any) -> ProgramHandle:
         command = [sys.executable, "-c", python] if python is not None else ["/bin/sh", "-c", shell]
-        return launch(command, **{"kind": "service", "name": name, "log": tmp_path / f"{name}.log", **more})
+        return launch(ProgramSpec(command=command, **{"kind": "service", "name": name, "log": tmp_path / f"{name}.log", **more}))
 
     return make

@@ -16,7 +16,7 @@ import pytest
 from attrs import evolve
 
 from astuner.contract.errors import AstunerError
-from astuner.shared.processes import Lease, ProgramHandle, attach, launch, list_programs
+from astuner.shared.processes import Lease, ProgramHandle, ProgramSpec, attach, launch, list_programs
 from astuner.shared.processes.program_record import RecordFiles, write_record
 from astuner_devkit import until
 
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.usefixtures("token")
 STARTER = """
 import os, signal, sys, time
 from pathlib import Path
-from astuner.shared.processes import Lease, launch
+from astuner.shared.processes import ProgramSpec, Lease, launch
 
 def start(shell, lease=None):
-    return launch(["/bin/sh", "-c", shell], kind="service", name="one", log=Path(sys.argv[1]), lease=lease)
+    return launch(ProgramSpec(command=["/bin/sh", "-c", shell], kind="service", name="one", log=Path(sys.argv[1]), lease=lease))
 
 {body}
 """
@@ -248,7 +248,11 @@ def test_a_leased_program_stays_as_long_as_it_is_used(start: Start) -> None:
 
 def test_a_program_that_another_one_leased_is_left_alone(tmp_path: Path) -> None:
     inner = STARTER.format(body="start('sleep 60', Lease(idle_s=60)); time.sleep(60)")
-    outer = launch([sys.executable, "-c", inner, str(tmp_path / "inner.log")], kind="service", name="two", log=tmp_path / "log")
+    outer = launch(
+        ProgramSpec(
+            command=[sys.executable, "-c", inner, str(tmp_path / "inner.log")], kind="service", name="two", log=tmp_path / "log"
+        )
+    )
     until(lambda: [one.name for one in list_programs()] == ["two", "one"])
     outer.end()
     assert [one.name for one in list_programs()] == ["one"]
@@ -256,7 +260,7 @@ def test_a_program_that_another_one_leased_is_left_alone(tmp_path: Path) -> None
 
 def test_a_command_that_does_not_exist_is_said_at_once(start: Start, tmp_path: Path) -> None:
     with pytest.raises(AstunerError, match=r"service 'one': cannot start 'nonesuch'.*No such file"):
-        launch(["nonesuch"], kind="service", name="one", log=tmp_path / "log")
+        launch(ProgramSpec(command=["nonesuch"], kind="service", name="one", log=tmp_path / "log"))
     assert list_programs() == []
 
 
@@ -270,5 +274,5 @@ def test_the_scratch_directory_goes_with_the_program(start: Start, tmp_path: Pat
 
 def test_a_program_that_does_not_start_leaves_no_scratch_directory(tmp_path: Path) -> None:
     with pytest.raises(AstunerError):
-        launch(["nonesuch"], kind="service", name="one", log=tmp_path / "log", scratch=tmp_path / "scratch")
+        launch(ProgramSpec(command=["nonesuch"], kind="service", name="one", log=tmp_path / "log", scratch=tmp_path / "scratch"))
     assert not (tmp_path / "scratch").exists()

@@ -14,6 +14,7 @@ from attrs import evolve
 from astuner.contract.errors import AstunerError, ConfigError, Interrupted, RunFailed
 from astuner.contract.schema import Episode
 from astuner.runs.driver.launch import start_run
+from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.store.codec import dump_episode
 from astuner.runs.store.episode_store import read_episodes
 from astuner.shared.processes import list_programs
@@ -135,7 +136,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(world: Play, alone: PlayedR
     before = read_ids(directory)
     assert len(before) == 12
     (tmp_path / "stop").touch()
-    resumed = start_run(tmp_path / "run2.yaml", resume=True)
+    resumed = start_run(RunRequest(conf=tmp_path / "run2.yaml", resume=True))
     ids = read_ids(resumed.directory)
     assert (len(ids), max(ids.values())) == (18, 1)
     found = {episode.id: describe(episode) for episode in read_episodes(resumed.directory / "episodes", "train")}

@@ -10,6 +10,7 @@ import pytest
 
 from astuner.contract.errors import PluginError, UsageError
 from astuner.runs.driver.launch import start_run
+from astuner.runs.driver.run_request import RunRequest
 from astuner.settings.planning.plan import plan_run
 from astuner.shared import install_hints
 from astuner.shared.known_packages import Published
@@ -52,7 +53,7 @@ def info(tmp_path: Path, **settings: Any) -> Any:
 def test_a_package_can_bring_a_service_and_export_variables(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(TELLS)
     conf = write_project(tmp_path, workflow="./agent.py:Agent")
-    outcome = start_run(conf, services=["shown"])
+    outcome = start_run(RunRequest(conf=conf, services=["shown"]))
     assert "serving project" in (outcome.directory / "logs" / "service-shown.log").read_text()
     assert list_programs() == []
 
@@ -83,14 +84,14 @@ class Links:
 def test_the_pages_of_a_service_are_linked_by_loggers_that_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "links.py").write_text(LINKS)
     conf = write_project(tmp_path, settings={"trainer_common": {"logger": ["./links.py:Links"]}})
-    outcome = start_run(conf, services=["shown"])
+    outcome = start_run(RunRequest(conf=conf, services=["shown"]))
     assert (outcome.directory / "links.txt").read_text() == "http://x/{step}"
     assert "service 'shown': ready at http://x/" in capsys.readouterr().err
 
 
 def test_a_run_without_such_a_service_links_nothing(tmp_path: Path) -> None:
     (tmp_path / "links.py").write_text(LINKS.replace("assert", "assert not"))
-    outcome = start_run(write_project(tmp_path, settings={"trainer_common": {"logger": ["./links.py:Links"]}}))
+    outcome = start_run(RunRequest(conf=write_project(tmp_path, settings={"trainer_common": {"logger": ["./links.py:Links"]}})))
     assert not (outcome.directory / "links.txt").exists()
 
 
@@ -100,14 +101,14 @@ def test_a_run_without_such_a_service_links_nothing(tmp_path: Path) -> None:
 )
 def test_a_package_that_defines_none_is_blamed(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(PluginError, match=rf"service '{name}' from acme 2.0 \(acme_services:{name}\).*{said}"):
-        start_run(write_project(tmp_path), services=[name])
+        start_run(RunRequest(conf=write_project(tmp_path), services=[name]))
 
 
 def test_one_that_a_published_package_brings_is_told_by_that_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published = Published(components={("service", "viewer"): "acme-viewer"}, libraries={}, engines={})
     monkeypatch.setattr(install_hints, "read_published", lambda: published)
     with pytest.raises(UsageError, match=r"--with viewer: no service 'viewer'\. It comes with acme-viewer: pip install"):
-        start_run(write_project(tmp_path), services=["viewer"])
+        start_run(RunRequest(conf=write_project(tmp_path), services=["viewer"]))
 
 
 def test_the_services_of_core_are_listed_like_any_component(cli: Any) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from astuner.contract.errors import AstunerError, Interrupted, RunFailed, UsageError
 from astuner.runs.driver.launch import evaluate_run, start_run
+from astuner.runs.driver.run_request import RunRequest
 from astuner.settings.config.model import Ready, Service
 from astuner.shared.processes import attach, free_port, list_programs
 from astuner.shared.processes.ports import accepts
@@ -52,7 +53,7 @@ def test_a_service_is_started_with_the_run_and_ended_with_it(tmp_path: Path, cap
     (tmp_path / "inside").mkdir()
     given = {"command": "pwd; echo $WORD; sleep 60", "cwd": "inside", "env": {"WORD": "hello"}, "ready": {"log": "hello"}}
     conf = project(tmp_path, {"web": given})
-    start_run(conf, services=["web"])
+    start_run(RunRequest(conf=conf, services=["web"]))
     assert f"{tmp_path}/inside\nhello\n" in log_of(conf, "web")
     assert "service 'web': ready" in capsys.readouterr().err
     assert list_programs() == []
@@ -60,13 +61,13 @@ def test_a_service_is_started_with_the_run_and_ended_with_it(tmp_path: Path, cap
 
 def test_a_service_that_nobody_asks_for_is_not_started(tmp_path: Path) -> None:
     conf = project(tmp_path, {"web": {"command": "sleep 60"}})
-    start_run(conf)
+    start_run(RunRequest(conf=conf))
     assert not (tmp_path / "launcher_record" / "project.debug" / "logs" / "service-web.log").exists()
 
 
 def test_an_evaluation_can_have_services_too(tmp_path: Path) -> None:
     conf = project(tmp_path, {"web": {"command": "echo up; sleep 60", "ready": {"log": "up"}}})
-    evaluate_run(conf, services=["web"])
+    evaluate_run(RunRequest(conf=conf, services=["web"]))
     assert (tmp_path / "launcher_record" / "project.eval" / "logs" / "service-web.log").exists()
 
 
@@ -74,7 +75,7 @@ def test_a_service_ends_with_a_run_that_fails(tmp_path: Path) -> None:
     workflow = agent(tmp_path, "raise ValueError('no')")
     conf = project(tmp_path, {"web": {"command": "sleep 60"}}, workflow=workflow, judge="astuner_devkit.judges:ExactAnswer")
     with pytest.raises(RunFailed):
-        start_run(conf, overrides=["rollout.max_retries=0"], services=["web"])
+        start_run(RunRequest(conf=conf, overrides=["rollout.max_retries=0"], services=["web"]))
     assert "service 'web'" in log_of(conf, "web")
     assert list_programs() == []
 
@@ -83,7 +84,7 @@ def test_a_service_ends_with_a_run_that_is_interrupted(tmp_path: Path) -> None:
     workflow = agent(tmp_path, "import asyncio, os, signal; os.kill(os.getpid(), signal.SIGINT); await asyncio.sleep(60)")
     conf = project(tmp_path, {"web": {"command": "sleep 60"}}, workflow=workflow, judge="astuner_devkit.judges:ExactAnswer")
     with pytest.raises(Interrupted):
-        start_run(conf, services=["web"])
+        start_run(RunRequest(conf=conf, services=["web"]))
     assert "service 'web'" in log_of(conf, "web")
     assert list_programs() == []
 
@@ -97,7 +98,7 @@ def test_ctrl_c_while_a_service_starts_ends_it_and_the_run(tmp_path: Path) -> No
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(Interrupted, match="stopped while service 'web' was starting"):
-        start_run(conf, services=["web"])
+        start_run(RunRequest(conf=conf, services=["web"]))
     assert list_programs() == []
 
 
@@ -120,7 +121,7 @@ def test_one_that_is_never_ready_fails_the_run_with_its_last_lines(tmp_path: Pat
     given = {"command": "echo thinking; sleep 60", "ready": {"port": free_port()}, "timeout_s": 2.0}
     conf = project(tmp_path, {"web": given})
     with pytest.raises(AstunerError, match=r"(?s)service 'web' was not ready after 2 s: port .*thinking") as raised:
-        start_run(conf, services=["web"])
+        start_run(RunRequest(conf=conf, services=["web"]))
     assert raised.value.exit_code == 1
     assert list_programs() == []
 
@@ -128,7 +129,7 @@ def test_one_that_is_never_ready_fails_the_run_with_its_last_lines(tmp_path: Pat
 def test_an_unknown_name_is_told_with_what_there_is(tmp_path: Path) -> None:
     conf = project(tmp_path, {"webserver": {"command": "sleep 60"}})
     with pytest.raises(UsageError, match=r"has webserver; installed are .*ray \(astuner-core .*Did you mean 'webserver'"):
-        start_run(conf, services=["websever"])
+        start_run(RunRequest(conf=conf, services=["websever"]))
     assert not (tmp_path / "launcher_record").exists()
 
 
@@ -136,7 +137,7 @@ def test_an_unknown_name_is_told_with_what_there_is(tmp_path: Path) -> None:
 def test_a_command_that_does_not_exist_is_a_mistake_of_the_configuration(tmp_path: Path, command: str | list[str]) -> None:
     conf = project(tmp_path, {"web": {"command": command, "ready": {"log": "up"}}})
     with pytest.raises(UsageError, match="nonesuch"):
-        start_run(conf, services=["web"])
+        start_run(RunRequest(conf=conf, services=["web"]))
 
 
 def test_what_answers_already_is_used_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +146,7 @@ def test_what_answers_already_is_used_and_left_alone(tmp_path: Path, capsys: pyt
     try:
         until(lambda: accepts(port))
         conf = project(tmp_path, {"web": {"command": "exit 1", "ready": {"url": f"http://127.0.0.1:{port}/"}}})
-        start_run(conf, services=["web"])
+        start_run(RunRequest(conf=conf, services=["web"]))
         assert other.poll() is None
         assert "answers already, so nothing is started" in capsys.readouterr().err
     finally:
@@ -172,9 +173,9 @@ def test_a_service_of_another_run_is_named_with_that_run(tmp_path: Path) -> None
 
 def test_a_kept_service_is_found_again_by_the_next_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     conf = project(tmp_path, {"web": {"command": "echo up; sleep 60", "ready": {"log": "up"}, "keep": True}})
-    start_run(conf, services=["web"])
+    start_run(RunRequest(conf=conf, services=["web"]))
     [first] = list_programs()
-    start_run(conf, overrides=[f"experiment_dir={tmp_path}/next"], services=["web"])
+    start_run(RunRequest(conf=conf, overrides=[f"experiment_dir={tmp_path}/next"], services=["web"]))
     [second] = list_programs()
     assert first == second
     assert f"reused ({first.id}" in capsys.readouterr().err
@@ -207,15 +208,16 @@ def test_two_runs_that_begin_together_share_one_kept_service(tmp_path: Path, mon
 
 def test_a_kept_service_of_another_configuration_is_not_used(tmp_path: Path) -> None:
     conf = project(tmp_path, {"web": {"command": "sleep 60", "keep": True}})
-    start_run(conf, services=["web"])
+    start_run(RunRequest(conf=conf, services=["web"]))
+    settings = [f"experiment_dir={tmp_path}/next", "services.web.command=sleep 61"]
     with pytest.raises(UsageError, match="astuner stop"):
-        start_run(conf, overrides=[f"experiment_dir={tmp_path}/next", "services.web.command=sleep 61"], services=["web"])
+        start_run(RunRequest(conf=conf, overrides=settings, services=["web"]))
 
 
 def test_a_kept_service_that_is_never_ready_is_not_kept(tmp_path: Path) -> None:
     conf = project(tmp_path, {"web": {"command": "sleep 60", "ready": {"log": "up"}, "timeout_s": 0.3, "keep": True}})
     with pytest.raises(AstunerError):
-        start_run(conf, services=["web"])
+        start_run(RunRequest(conf=conf, services=["web"]))
     assert list_programs() == []
 
 
@@ -227,7 +229,7 @@ def test_one_that_dies_during_the_run_is_told_and_the_run_goes_on(tmp_path: Path
     )
     command = "echo up; while [ ! -e die ]; do sleep 0.1; done; echo out of memory; exit 9"
     conf = project(tmp_path, {"web": {"command": command, "ready": {"log": "up"}}}, workflow=workflow)
-    assert start_run(conf, services=["web"]).exit_code == 0
+    assert start_run(RunRequest(conf=conf, services=["web"])).exit_code == 0
     said = capfd.readouterr()
     assert "service 'web' ended during the run (exit status 9)" in said.out + said.err
     assert "out of memory" in said.out + said.err

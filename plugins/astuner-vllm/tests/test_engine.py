@@ -21,7 +21,7 @@ from astuner.settings.config.model import Config, Debug, Model
 from astuner.settings.config.rollout import Rollout
 from astuner.settings.planning.key_coverage import HonourTable
 from astuner.shared.install_hints import install_command
-from astuner.shared.processes import Lease, attach, free_port, launch, list_programs
+from astuner.shared.processes import Lease, ProgramSpec, attach, free_port, launch, list_programs
 from astuner_devkit.run_infos import run_info
 from astuner_vllm import layout, machine_settings
 from astuner_vllm.engine import VllmEngine
@@ -202,8 +202,8 @@ def test_without_vllm_the_error_says_what_to_install(model: Path, monkeypatch: p
 def kept(tmp_path: Path, own_state: Path) -> Iterator[Any]:
     """A program that listens at a port, kept as a server is."""
     port = free_port()
-    launched = launch(
-        [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"],
+    program = ProgramSpec(
+        command=[sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"],
         kind="server",
         name="vllm-0",
         log=tmp_path / "log",
@@ -212,6 +212,7 @@ def kept(tmp_path: Path, own_state: Path) -> Iterator[Any]:
         lease=Lease(idle_s=60),
         facts={"model": "m", "fingerprint": "a", "key": "secret"},
     )
+    launched = launch(program)
     wait_for(port)
     yield launched
     launched.end()
@@ -261,7 +262,17 @@ def test_a_server_that_does_not_answer_yet_is_used_as_long_as_it_may_take_to_sta
 ) -> None:
     port = free_port()
     facts = {"model": "m"}
-    launch(["sleep", "60"], kind="server", name="vllm-0", log=tmp_path / "log", port=port, lease=Lease(idle_s=60), facts=facts)
+    launch(
+        ProgramSpec(
+            command=["sleep", "60"],
+            kind="server",
+            name="vllm-0",
+            log=tmp_path / "log",
+            port=port,
+            lease=Lease(idle_s=60),
+            facts=facts,
+        )
+    )
     assert (find_warm(port, facts, silent, startup_timeout_s=allowed_s) is not None) == found
     assert bool(list_programs()) == found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from astuner.shared.processes import launch, list_programs
+from astuner.shared.processes import ProgramSpec, launch, list_programs
 from astuner_vllm.failures import ServerError
 from astuner_vllm.server import start_server, wait_until_serving
 from astuner_vllm.startup_faults import find_startup_fault
@@ -60,7 +60,11 @@ def test_a_server_that_never_serves_is_ended_at_the_time_limit(programs: Any) ->
 
 def test_what_another_run_could_not_start_is_explained_from_its_log(programs: Any, tmp_path: Path) -> None:
     log = tmp_path / "theirs.log"
-    launched = launch([sys.executable, "-c", OUT_OF_MEMORY], kind="server", name="theirs", log=log, url="http://127.0.0.1:1")
+    launched = launch(
+        ProgramSpec(
+            command=[sys.executable, "-c", OUT_OF_MEMORY], kind="server", name="theirs", log=log, url="http://127.0.0.1:1"
+        )
+    )
     with pytest.raises(ServerError, match="Free memory on device") as failure:
         asyncio.run(wait_until_serving(programs.plan(), launched, programs.say))
     assert f"last lines of {log}:" in str(failure.value)

@@ -9,6 +9,7 @@ import click
 from astuner.cli.options import add_service_options
 from astuner.cli.own_venv import enter_venv_of
 from astuner.runs.driver.launch import evaluate_run
+from astuner.runs.driver.run_request import RunRequest
 
 EXAMPLE = """\b
 Example:
@@ -36,7 +37,8 @@ def evaluate(
 ) -> None:
     """Run only the validation pass."""
     enter_venv_of(conf, overrides, backbone)
-    outcome = evaluate_run(conf, checkpoint.resolve() if checkpoint else None, backbone, overrides, services=services)
+    request = RunRequest(conf=conf, backbone=backbone, overrides=overrides, services=services)
+    outcome = evaluate_run(request, checkpoint.resolve() if checkpoint else None)
     metrics = dict(outcome.after or {})
     if as_json:
         import json

@@ -9,10 +9,12 @@ import click
 from astuner.cli.options import add_service_options
 from astuner.cli.own_venv import enter_venv_of
 from astuner.contract.errors import UsageError
-from astuner.runs.driver.launch import RunOutcome, start_run
+from astuner.runs.driver.launch import start_run
+from astuner.runs.driver.run_outcome import RunOutcome
+from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.driver.source_changes import KINDS
 
-__all__ = ["RunOutcome", "run", "start_run"]
+__all__ = ["RunOutcome", "RunRequest", "run", "start_run"]
 
 
 EXAMPLE = """\b
@@ -64,10 +66,10 @@ def run(
 
         click.echo(estimate(conf, overrides, backbone, services))
         return
-    outcome = start_run(
-        conf,
-        backbone,
-        overrides,
+    request = RunRequest(
+        conf=conf,
+        backbone=backbone,
+        overrides=overrides,
         resume=resume,
         resume_from=resume_from,
         accept_changes=accept_changes,
@@ -75,4 +77,5 @@ def run(
         stop_at=db,
         services=services,
     )
+    outcome = start_run(request)
     click.echo("\n".join((f"done: {outcome.directory}", *(f"  {line}" for line in outcome.story))), err=True)

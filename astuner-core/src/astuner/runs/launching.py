@@ -17,7 +17,8 @@ from astuner.runs.inspection.run import Run
 if TYPE_CHECKING:
     from astuner.contract.schema import Split
     from astuner.runs.driver.control import StopSwitch
-    from astuner.runs.driver.launch import RunOutcome
+    from astuner.runs.driver.run_outcome import RunOutcome
+    from astuner.runs.driver.run_request import RunRequest
     from astuner_tools.replays.report import ReplayReport
 
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -44,21 +45,19 @@ def run(
     it as Ctrl-C stops the command.
     """
     from astuner.runs.driver.launch import start_run
+    from astuner.runs.driver.run_request import RunRequest
 
-    def start(file: Path, items: Sequence[str], switch: StopSwitch) -> RunOutcome:
-        return start_run(
-            file,
-            backbone,
-            items,
-            resume=resume,
-            resume_from=None if resume_from is None else str(resume_from),
-            accept_changes=accept_changes,
-            fresh=fresh,
-            services=services,
-            switch=switch,
-        )
-
-    return _play(conf, overrides, backbone, start)
+    request = RunRequest(
+        conf=Path(conf),
+        backbone=backbone,
+        overrides=list_items(overrides),
+        resume=resume,
+        resume_from=None if resume_from is None else str(resume_from),
+        accept_changes=accept_changes,
+        fresh=fresh,
+        services=services,
+    )
+    return _play(request, lambda switch: start_run(request, switch))
 
 
 def evaluate(
@@ -71,15 +70,14 @@ def evaluate(
 ) -> Run:
     """Run the validation pass alone as `astuner eval` does, of `model.path` or of a checkpoint, and return its run."""
     from astuner.runs.driver.launch import evaluate_run
+    from astuner.runs.driver.run_request import RunRequest
 
     weights = None if checkpoint is None else Path(checkpoint).resolve()
     if weights is not None and not weights.is_dir():
         raise UsageError(f"{checkpoint}: there is no such checkpoint")
 
-    def start(file: Path, items: Sequence[str], switch: StopSwitch) -> RunOutcome:
-        return evaluate_run(file, weights, backbone, items, services=services, switch=switch)
-
-    return _play(conf, overrides, backbone, start)
+    request = RunRequest(conf=Path(conf), backbone=backbone, overrides=list_items(overrides), services=services)
+    return _play(request, lambda switch: evaluate_run(request, weights, switch))
 
 
 def replay(
@@ -103,49 +101,44 @@ def replay(
     from astuner.runs.driver.training_on_replay import check_start, refuse_choices, train_on
     from astuner.runs.inspection.run_search import open_run
     from astuner_tools.replays.replay import replay_run
+    from astuner_tools.replays.replay_request import ReplayRequest
 
     opened = run if isinstance(run, Run) else open_run(os.fspath(run))
-    file, items, switch = Path(conf), list_items(overrides), StopSwitch()
+    request = ReplayRequest(
+        run=opened,
+        conf=Path(conf),
+        overrides=list_items(overrides),
+        judge=judge,
+        out=None if out is None else Path(out),
+        split=split,
+        step=step,
+    )
+    switch = StopSwitch()
 
     def score() -> ReplayReport:
-        with _hold_process(file):
+        with _hold_process(request.conf):
             if train_from is not None:
-                refuse_choices(judge=judge, split=split, step=step)
-                _check_environment(file, items, None)
-                check_start(opened, train_from, file, items)
-            report = replay_run(
-                opened,
-                file,
-                items,
-                judge=judge,
-                out=None if out is None else Path(out),
-                split=split,
-                step=step,
-                notify=lambda text: warnings.warn(text, stacklevel=2),
-                stopped=lambda: switch.requested,
-            )
+                refuse_choices(request)
+                _check_environment(request.conf, request.overrides, None)
+                check_start(request, train_from)
+            report = replay_run(request, notify=lambda text: warnings.warn(text, stacklevel=2), stopped=lambda: switch.requested)
             if train_from is not None:
-                train_on(opened, report.directory, train_from, file, items, switch=switch)
+                train_on(request, report.directory, train_from, switch)
             return report
 
     return call_without_loop(score, switch)
 
 
-def _play(
-    conf: str | os.PathLike[str],
-    overrides: Overrides,
-    backbone: str | None,
-    start: Callable[[Path, Sequence[str], StopSwitch], RunOutcome],
-) -> Run:
+def _play(request: RunRequest, start: Callable[[StopSwitch], RunOutcome]) -> Run:
     from astuner.runs.driver.control import StopSwitch
     from astuner.runs.driver.separate_thread import call_without_loop
 
-    file, items, switch = Path(conf), list_items(overrides), StopSwitch()
+    switch = StopSwitch()
 
     def play() -> RunOutcome:
-        with _hold_process(file):
-            _check_environment(file, items, backbone)
-            return start(file, items, switch)
+        with _hold_process(request.conf):
+            _check_environment(request.conf, request.overrides, request.backbone)
+            return start(switch)
 
     return Run(call_without_loop(play, switch).directory)
 

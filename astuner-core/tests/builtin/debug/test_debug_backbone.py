@@ -12,6 +12,7 @@ import pytest
 
 from astuner.contract.errors import Interrupted, RunFailed
 from astuner.runs.driver.launch import start_run
+from astuner.runs.driver.run_request import RunRequest
 from astuner_devkit.project import write_project
 from astuner_devkit.run_in_process import PlayedRun, read_run
 
@@ -117,7 +118,7 @@ def test_a_run_that_loses_its_episodes_shows_them_all_the_same(run: Run, agent: 
 def test_the_next_run_replaces_it_beside_what_training_keeps(tmp_path: Path) -> None:
     conf = write_project(tmp_path)
     kept = tmp_path / "launcher_record/project"
-    first, second = start_run(conf), start_run(conf)
+    first, second = start_run(RunRequest(conf=conf)), start_run(RunRequest(conf=conf))
     assert first.directory == second.directory == kept.with_name("project.debug")
     assert len((second.directory / "episodes/train.jsonl").read_text().splitlines()) == 2
     assert not kept.exists()

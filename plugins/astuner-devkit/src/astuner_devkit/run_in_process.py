@@ -51,8 +51,9 @@ def add_recorder(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 def play(conf: Path, overrides: Sequence[str] = ()) -> PlayedRun:
     """Play a project whose settings come from `add_recorder`; raises the `AstunerError` of a run that fails."""
     from astuner.runs.driver.launch import start_run
+    from astuner.runs.driver.run_request import RunRequest
 
-    return read_run(start_run(conf, overrides=overrides).directory)
+    return read_run(start_run(RunRequest(conf=conf, overrides=overrides)).directory)
 
 
 def read_run(directory: Path) -> PlayedRun:

@@ -8,6 +8,7 @@ import pytest
 
 from astuner.contract.errors import ConfigError, UsageError
 from astuner.runs.driver.launch import start_run
+from astuner.runs.driver.run_request import RunRequest
 from astuner.settings.config.loading import load_config
 from astuner.settings.planning.plan import plan_run
 from astuner.shared.install_hints import install_command
@@ -23,7 +24,7 @@ def test_a_project_runs_and_leaves_nothing_outside_its_directory(tmp_path: Path,
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    outcome = start_run(write_project(tmp_path / "home"))
+    outcome = start_run(RunRequest(conf=write_project(tmp_path / "home")))
     assert outcome.directory == tmp_path / "home/launcher_record/project.debug"
     assert list(elsewhere.iterdir()) == []
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from astuner.cli.run import RunRequest, start_run
 from astuner.cli.run import run as run_command
-from astuner.cli.run import start_run
 from astuner.shared.processes import list_programs
 from astuner_devkit.project import write_project
 from astuner_logview.run_ids import make_run_id
@@ -46,7 +46,8 @@ def test_the_viewer_of_a_run_lives_as_long_as_the_run(
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agent.py").write_text(LOOKS)
-    outcome = start_run(write_project(tmp_path, workflow="./agent.py:Agent"), "debug", services=["logview"])
+    conf = write_project(tmp_path, workflow="./agent.py:Agent")
+    outcome = start_run(RunRequest(conf=conf, backbone="debug", services=["logview"]))
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["status"], found["title"]) == (200, True)
     assert [(row["id"], row["status"]) for row in found["runs"]] == [(make_run_id(outcome.directory), "running")]

@@ -12,6 +12,7 @@ from astuner.runs.inspection.run import Run
 from astuner_devkit.isolation import undo_after
 from astuner_devkit.project import write_project
 from astuner_tools.replays.replay import replay_run
+from astuner_tools.replays.replay_request import ReplayRequest
 from astuner_tools.replays.report import ReplayReport
 
 Replay = Callable[..., ReplayReport]
@@ -21,9 +22,17 @@ Replay = Callable[..., ReplayReport]
 def replay(tmp_path: Path, own_state: Path) -> Any:
     """Scores a run again: `replay(path, "./judge.py:Mine", settings={…}, step=1)`; the second is the judge of the YAML."""
 
-    def score(path: Path, protocol: str | None = None, *, settings: Any = None, overrides: Any = (), **more: Any) -> ReplayReport:
+    def score(
+        path: Path,
+        protocol: str | None = None,
+        *,
+        settings: Any = None,
+        overrides: Any = (),
+        stopped: Any = lambda: False,
+        **more: Any,
+    ) -> ReplayReport:
         conf = write_project(tmp_path, protocol, settings=settings, name="new")
-        return replay_run(Run(path), conf, overrides, **more)
+        return replay_run(ReplayRequest(run=Run(path), conf=conf, overrides=overrides, **more), stopped=stopped)
 
     with undo_after(tmp_path):
         yield score

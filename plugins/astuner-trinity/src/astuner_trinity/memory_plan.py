@@ -11,7 +11,7 @@ from typing import Any
 from astuner.contract.errors import UsageError
 from astuner.contract.protocols import RunInfo
 from astuner.settings.config.trees import get
-from astuner.settings.memory_estimate.engine_share import plan_engine_share
+from astuner.settings.memory_estimate.engine_share import EngineShare, plan_engine_share
 from astuner.settings.memory_estimate.parts import PHASES, MemoryPart, MemoryPlan, MemoryQuestion
 from astuner.settings.memory_estimate.sharded_trainer import ShardedTrainer, plan_sharded_trainer
 from astuner_trinity.native_configuration import place_gpus
@@ -49,15 +49,17 @@ def plan_memory(run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:
         served = plan_engine_share(
             question.shape,
             hardware,
-            gpus=(0,) if together else tuple(range(playing)),
-            share=engine["gpu_memory_utilization"],
-            spread=spread,
-            item=item,
-            max_model_len=run_info.config.rollout.max_model_len,
-            share_key=f"trinity.{ENGINE}.gpu_memory_utilization",
-            # It does not sleep while the trainer works.
-            phases=PHASES,
-            adapters=question.adapter_parameters,
+            EngineShare(
+                gpus=(0,) if together else tuple(range(playing)),
+                share=engine["gpu_memory_utilization"],
+                spread=spread,
+                item=item,
+                max_model_len=run_info.config.rollout.max_model_len,
+                share_key=f"trinity.{ENGINE}.gpu_memory_utilization",
+                # It does not sleep while the trainer works.
+                phases=PHASES,
+                adapters=question.adapter_parameters,
+            ),
         )
     return MemoryPlan(parts=(*parts, *served.parts), problems=served.problems)
 

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from astuner.contract.errors import RunFailed, UsageError
 from astuner.contract.protocols import Control, RunInfo
-from astuner.shared.processes import ProgramHandle, launch
+from astuner.shared.processes import ProgramHandle, ProgramSpec, launch
 from astuner.shared.processes.process_environment import export_variables
 from astuner.shared.services.ray import ADDRESS, check_answers, ray
 from astuner.shared.services.running import ServiceHost, run_services
@@ -169,7 +169,9 @@ def start_program(layout: Layout, home: Path, limit_s: float) -> Iterator[Progra
     before = {path: path.stat().st_size for path in find_logs(home)}
     words = [sys.executable, "-m", "astuner_trinity.launch", str(layout.config), str(layout.run)]
     env: Mapping[str, str] = {"PYTHONUNBUFFERED": "1"}
-    launched = launch(words, kind="service", name="trinity", log=layout.log, cwd=Path.cwd(), env=env, directory=layout.run)
+    launched = launch(
+        ProgramSpec(command=words, kind="service", name="trinity", log=layout.log, cwd=Path.cwd(), env=env, directory=layout.run)
+    )
     try:
         yield Program(layout=layout, launched=launched, home=home, limit_s=limit_s, read=before)
     finally:

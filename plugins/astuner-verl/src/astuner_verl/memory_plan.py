@@ -10,7 +10,7 @@ from typing import Any
 from astuner.contract.errors import UsageError
 from astuner.contract.protocols import RunInfo
 from astuner.settings.config.trees import get
-from astuner.settings.memory_estimate.engine_share import plan_engine_share
+from astuner.settings.memory_estimate.engine_share import EngineShare, plan_engine_share
 from astuner.settings.memory_estimate.parts import MAIN_MEMORY, MemoryPart, MemoryPlan, MemoryQuestion
 from astuner.settings.memory_estimate.sharded_trainer import ShardedTrainer, plan_sharded_trainer
 from astuner_verl.alignment import ACTOR, AUTO, MODEL, REF, ROLLOUT
@@ -41,14 +41,16 @@ def plan_memory(run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:
         engine = plan_engine_share(
             question.shape,
             hardware,
-            gpus=gpus,
-            share=get(tree, SHARE),
-            spread=get(tree, f"{ROLLOUT}.tensor_model_parallel_size"),
-            item=item,
-            max_model_len=run_info.config.rollout.max_model_len,
-            share_key=f"verl.{SHARE}",
-            phases=("playing", "sending"),
-            adapters=question.adapter_parameters,
+            EngineShare(
+                gpus=gpus,
+                share=get(tree, SHARE),
+                spread=get(tree, f"{ROLLOUT}.tensor_model_parallel_size"),
+                item=item,
+                max_model_len=run_info.config.rollout.max_model_len,
+                share_key=f"verl.{SHARE}",
+                phases=("playing", "sending"),
+                adapters=question.adapter_parameters,
+            ),
         )
     sent = _count_sent_bytes(tree, question, item)
     why = "adapters alone" if question.lora_rank and not get(tree, f"{MODEL}.lora.merge") else f"verl.{BUCKET}"

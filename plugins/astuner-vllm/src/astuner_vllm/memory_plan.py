@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astuner.contract.protocols import RunInfo
-from astuner.settings.memory_estimate.engine_share import plan_engine_share
+from astuner.settings.memory_estimate.engine_share import EngineShare, plan_engine_share
 from astuner.settings.memory_estimate.parts import GIB, MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion
 from astuner_vllm.command import SHARED_GPU_MEMORY
 from astuner_vllm.layout import count_servers, share_gpus
@@ -36,14 +36,16 @@ def plan_memory(run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:
             plan_engine_share(
                 question.shape,
                 hardware,
-                gpus=own,
-                share=share,
-                spread=size,
-                item=item,
-                max_model_len=config.rollout.max_model_len,
-                share_key=f"astuner.{MEMORY}",
-                phases=PHASES,
-                adapters=question.adapter_parameters,
+                EngineShare(
+                    gpus=own,
+                    share=share,
+                    spread=size,
+                    item=item,
+                    max_model_len=config.rollout.max_model_len,
+                    share_key=f"astuner.{MEMORY}",
+                    phases=PHASES,
+                    adapters=question.adapter_parameters,
+                ),
             )
         )
     parts = [part for plan in plans for part in plan.parts]

@@ -99,13 +99,12 @@ class _PortTakenError(ServerError):
 
 
 async def _start_at(port: int, plan: ServerPlan, say: Say) -> ProgramHandle:
-    from astuner.shared.processes import launch
+    from astuner.shared.processes import ProgramSpec, launch
 
     command, url = plan.command(port), f"http://127.0.0.1:{port}"
     say(f"{plan.name}: starting vLLM with {command.facts['model']}; log: {plan.log}", "info")
-    launching = asyncio.to_thread(
-        launch,
-        command.argv,
+    program = ProgramSpec(
+        command=command.argv,
         kind="server",
         name=plan.name,
         log=plan.log,
@@ -118,6 +117,7 @@ async def _start_at(port: int, plan: ServerPlan, say: Say) -> ProgramHandle:
         lease=plan.lease,
         facts={**command.facts, **plan.facts},
     )
+    launching = asyncio.to_thread(launch, program)
     launched = await _await_launch(asyncio.ensure_future(launching))
     serves = False
     try:

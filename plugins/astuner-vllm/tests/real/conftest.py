@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from astuner.settings.config.model import Config, Model, Ready
 from astuner.settings.config.rollout import Rollout
-from astuner.shared.processes import free_port, launch, wait_until_ready
+from astuner.shared.processes import ProgramSpec, free_port, launch, wait_until_ready
 from astuner_devkit.run_infos import run_info
 from astuner_local.tiny.tokenizer import train_tokenizer
 from astuner_vllm.command import server_command
@@ -136,7 +136,11 @@ def serve(model: Path, home: Path, *, lora_rank: int = 0) -> Iterator[Server]:
     run = run_info(home, backbone="local", config=config)
     command = server_command(VllmOptions(cpu_threads=1), run, port=port, vllm=vllm, api_key=key)
     url = f"http://127.0.0.1:{port}"
-    started = launch(command.argv, kind="server", name="test", log=home / "server.log", cwd=home, env=command.env, port=port)
+    started = launch(
+        ProgramSpec(
+            command=command.argv, kind="server", name="test", log=home / "server.log", cwd=home, env=command.env, port=port
+        )
+    )
     try:
         asyncio.run(wait_until_ready(started, Ready(url=f"{url}/health"), START_S, print))
         server = Server(url, key)

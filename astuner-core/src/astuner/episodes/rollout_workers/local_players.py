@@ -14,7 +14,7 @@ from attrs import define, field
 
 from astuner.contract.errors import RunFailed
 from astuner.episodes.rollout_workers.channel import Channel, StreamChannel
-from astuner.shared.processes import ProgramHandle, launch
+from astuner.shared.processes import ProgramHandle, ProgramSpec, launch
 
 LOOK_S = 0.2
 """How often a starting player is looked at."""
@@ -60,7 +60,8 @@ class LocalStarter:
         connected = self._awaited[number] = asyncio.get_running_loop().create_future()
         command = [sys.executable, "-m", "astuner.episodes.rollout_workers.program", f"{self._home}/players", str(number)]
         log = self.directory / "logs" / f"player-{number}.log"
-        launching = asyncio.to_thread(launch, command, kind="service", name=f"player-{number}", log=log, directory=self.directory)
+        spec = ProgramSpec(command=command, kind="service", name=f"player-{number}", log=log, directory=self.directory)
+        launching = asyncio.to_thread(launch, spec)
         program = await _await_launch(asyncio.ensure_future(launching))
         try:
             while not connected.done() and program.poll() is None:

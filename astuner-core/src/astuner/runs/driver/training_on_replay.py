@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from astuner.contract.errors import UsageError
-from astuner.runs.driver.launch import RunOutcome, start_run
+from astuner.runs.driver.launch import start_run
 from astuner.runs.driver.resume import check_same_run
+from astuner.runs.driver.run_outcome import RunOutcome
+from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.checkpoints import check_intact, forget_validations
 from astuner.runs.store.directory import RunDirectory
@@ -21,6 +23,7 @@ from astuner.settings.planning.plan import plan_run
 
 if TYPE_CHECKING:
     from astuner.runs.driver.control import StopSwitch
+    from astuner_tools.replays.replay_request import ReplayRequest
 
 SCORING = (
     "experiment_name",
@@ -32,18 +35,19 @@ SCORING = (
 """Keys that may differ from the run's; the others are those that a resume compares."""
 
 
-def refuse_choices(**options: object) -> None:
+def refuse_choices(request: ReplayRequest) -> None:
     """Raise `UsageError` for an option of a replay with which it could not be trained on."""
-    for name, value in options.items():
-        if value is not None:
+    for name in ("judge", "split", "step"):
+        if getattr(request, name) is not None:
             raise UsageError(f"--{name}: --train-from needs every episode, scored by the judges of the YAML; leave --{name} out")
 
 
-def check_start(run: Run, step: int, conf: Path, overrides: Sequence[str] = ()) -> None:
-    """Raise an `AstunerError` if a run cannot go on from a step with a configuration, before any judge is paid.
+def check_start(request: ReplayRequest, step: int) -> None:
+    """Raise an `AstunerError` if a run cannot go on from a step with the configuration of a replay, before any judge is paid.
 
     It takes a whole checkpoint of the step, and the run's own values of all keys that are not about scores.
     """
+    run = request.run
     saved = run.directory.list_saved_steps()
     if step and step not in saved:
         there = f"there are those of steps {', '.join(map(str, saved))}" if saved else "there is none"
@@ -52,15 +56,13 @@ def check_start(run: Run, step: int, conf: Path, overrides: Sequence[str] = ()) 
         raise UsageError(f"--train-from {step}: {run.path} does not say what it was made from, so it cannot go on from there")
     if step:
         check_intact(run.directory.checkpoint(step))
-    plan = plan_run(conf, overrides)
+    plan = plan_run(request.conf, request.overrides)
     check_same_run(run.directory, plan, apart_from=SCORING)
     plan.check_memory()
 
 
-def train_on(
-    run: Run, replay: Path, step: int, conf: Path, overrides: Sequence[str] = (), *, switch: StopSwitch | None = None
-) -> RunOutcome:
-    """Continue a run from its checkpoint of a step, 0 for its start, in the directory of a replay of it, and with its rewards.
+def train_on(request: ReplayRequest, replay: Path, step: int, switch: StopSwitch | None = None) -> RunOutcome:
+    """Continue a run from its checkpoint of a step, 0 for its start, in the directory `replay`, and with the new rewards.
 
     The stored episodes after the step are used again, as a resume does; the run itself stays as it is. `switch` lets another
     thread stop the training.
@@ -68,11 +70,11 @@ def train_on(
     directory = RunDirectory(replay)
     directory.open()
     try:
-        _prepare(run, directory, step, load_config(conf, overrides).resolved)
+        _prepare(request.run, directory, step, load_config(request.conf, request.overrides).resolved)
     finally:
         directory.close()
     there = f"experiment_dir={yaml.safe_dump(str(replay), width=1 << 20).splitlines()[0]}"
-    return start_run(conf, None, (*overrides, there), resume=True, switch=switch)
+    return start_run(RunRequest(conf=request.conf, overrides=(*request.overrides, there), resume=True), switch)
 
 
 def _prepare(run: Run, directory: RunDirectory, step: int, new: Mapping[str, Any]) -> None:

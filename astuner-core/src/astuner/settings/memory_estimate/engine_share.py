@@ -4,32 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import frozen
+
 from astuner.contract.errors import Problem
 from astuner.settings.memory_estimate.model_shape import ModelShape
 from astuner.settings.memory_estimate.parts import GIB, Hardware, MemoryPart, MemoryPlan, Phase
 
 
-def plan_engine_share(
-    shape: ModelShape,
-    hardware: Hardware,
-    *,
-    gpus: Sequence[int],
-    share: float,
-    spread: int,
-    item: int,
-    max_model_len: int,
-    share_key: str,
-    phases: Sequence[Phase],
-    adapters: int = 0,
-) -> MemoryPlan:
-    """Return the weights and the cache of an engine on each of its GPUs.
+@frozen(kw_only=True)
+class EngineShare:
+    """What an engine reserves."""
 
-    `share` of the card is the engine's, over `spread` GPUs each weight once; numbers have `item` bytes. `adapters` counts the
-    parameters of LoRA adapters.
-    """
+    gpus: Sequence[int]
+    share: float
+    """Of each card."""
+    share_key: str
+    """The key that sets it."""
+    spread: int
+    """GPUs over which the weights are spread."""
+    item: int
+    """Bytes of a number."""
+    max_model_len: int
+    phases: Sequence[Phase]
+    adapters: int = 0
+    """Parameters of LoRA adapters."""
+
+
+def plan_engine_share(shape: ModelShape, hardware: Hardware, engine: EngineShare) -> MemoryPlan:
+    """Return the weights and the cache of an engine on each of its GPUs."""
+    share, spread, item, max_model_len = engine.share, engine.spread, engine.item, engine.max_model_len
+    share_key, phases = engine.share_key, engine.phases
     if not hardware.gpu_bytes:
         return MemoryPlan()
-    weights = (shape.parameters + adapters) * item // spread
+    weights = (shape.parameters + engine.adapters) * item // spread
     token = shape.count_kv_bytes(item) // min(spread, shape.kv_heads)
     reserved = int(share * hardware.gpu_bytes)
     room = max(0, reserved - weights) // token
@@ -48,7 +55,7 @@ def plan_engine_share(
         MemoryPart(
             name="engine's weights",
             bytes=weights,
-            gpus=gpus,
+            gpus=engine.gpus,
             phases=phases,
             because=f"{item} bytes for each of {shape.parameters / 1e9:.2f} billion parameters" + _over(spread),
             keys=smaller[1:],
@@ -56,7 +63,7 @@ def plan_engine_share(
         MemoryPart(
             name="KV cache",
             bytes=max(reserved - weights, token * max_model_len),
-            gpus=gpus,
+            gpus=engine.gpus,
             phases=tuple(phase for phase in phases if phase != "sending" or "training" in phases),
             because=f"room for {room:,} tokens: the rest of {share:g} of the card",
             keys=smaller[:1],

@@ -2,7 +2,7 @@
 
 from astuner.shared.processes.ports import free_port
 from astuner.shared.processes.program_handle import ProgramHandle
-from astuner.shared.processes.program_launch import attach, launch
+from astuner.shared.processes.program_launch import ProgramSpec, attach, launch
 from astuner.shared.processes.program_record import Kind, Lease, ProgramRecord
 from astuner.shared.processes.program_registry import list_programs, register_run
 from astuner.shared.processes.readiness import wait_until_ready
@@ -12,6 +12,7 @@ __all__ = [
     "Lease",
     "ProgramHandle",
     "ProgramRecord",
+    "ProgramSpec",
     "attach",
     "free_port",
     "launch",

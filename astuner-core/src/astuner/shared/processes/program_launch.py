@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from astuner.contract.errors import AstunerError
 from astuner.shared.private_files import make_private_directory, open_private
@@ -25,49 +25,40 @@ from astuner.shared.processes.program_registry import format_now, make_id
 GUARD = Path(__file__).with_name("guard.py")
 
 
-def launch(
-    command: Sequence[str],
-    *,
-    kind: Kind,
-    name: str,
-    log: Path,
-    cwd: Path | str | None = None,
-    env: Mapping[str, str] | None = None,
-    directory: Path | str | None = None,
-    port: int | None = None,
-    url: str | None = None,
-    lease: Lease | None = None,
-    facts: Mapping[str, Any] | None = None,
-    scratch: Path | None = None,
-    hide: Callable[[str], str] | None = None,
-) -> ProgramHandle:
+@frozen(kw_only=True)
+class ProgramSpec:
+    """A program to be started."""
+
+    command: Sequence[str]
+    kind: Kind
+    name: str
+    log: Path
+    """Its output is appended to it."""
+    cwd: Path | str = "."
+    env: Mapping[str, str] = field(factory=dict)
+    """On top of this process's environment."""
+    directory: Path | str | None = None
+    """Of the run that it belongs to."""
+    port: int | None = None
+    """This, `url` and `facts` are recorded for other processes."""
+    url: str | None = None
+    facts: Mapping[str, Any] = field(factory=dict)
+    lease: Lease | None = None
+    """Lets it outlive this process."""
+    scratch: Path | None = None
+    """A directory that is created before it starts and removed after it ends."""
+
+
+def launch(program: ProgramSpec, hide: Callable[[str], str] = str) -> ProgramHandle:
     """Start a program that ends with this process, however it ends, unless leased; raises if it cannot be started.
 
-    Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are recorded
-    for other processes. `scratch` is a directory that is created before the program starts and removed after it ends.
     `hide` takes the secrets of a configuration out of what is recorded of the command.
     """
-    from astuner.settings.config.secrets import redact_command
-
-    started = ProgramRecord(
-        id=make_id(),
-        kind=kind,
-        name=name,
-        pid=0,
-        born=0.0,
-        command=tuple(map(hide or str, redact_command(command))),
-        directory=None if directory is None else str(directory),
-        log=str(log.absolute()),
-        started=format_now(),
-        port=port,
-        url=url,
-        lease=lease,
-        facts=dict(facts or {}),
-    )
-    place = str(Path(cwd or ".").absolute())
+    started = _describe(program, hide)
+    place = str(Path(program.cwd).absolute())
     files = RecordFiles.of(started.id)
-    _make_directories(files.record.parent, log.parent)
-    with open_private(log, "ab") as output:
+    _make_directories(files.record.parent, program.log.parent)
+    with open_private(program.log, "ab") as output:
         output.write(f"--- {started.started} {started.what} in {place}: {' '.join(started.command)}\n".encode())
         output.flush()
         started = evolve(started, log_start=output.tell())
@@ -75,23 +66,23 @@ def launch(
     order = {
         "id": started.id,
         "what": started.what,
-        "command": list(command),
+        "command": list(program.command),
         "cwd": place,
-        "env": {**(env or {}), process_members.MARK: started.id},
+        "env": {**program.env, process_members.MARK: started.id},
         "log": started.log,
-        "leased": lease is not None,
-        "idle_s": lease.idle_s if lease else None,
+        "leased": program.lease is not None,
+        "idle_s": program.lease.idle_s if program.lease else None,
         "record": str(files.record),
         "lease": str(files.lease),
         "ended": str(files.ended),
-        "scratch": None if scratch is None else str(scratch.absolute()),
+        "scratch": None if program.scratch is None else str(program.scratch.absolute()),
     }
     files.lease.touch(mode=0o600)
     try:
-        if scratch is not None:
-            scratch.mkdir(mode=0o700)
-        program = _hand_over(guard, order)
-        started = evolve(started, pid=guard.pid, born=_read_birth(guard.pid), program=program)
+        if program.scratch is not None:
+            program.scratch.mkdir(mode=0o700)
+        pid = _hand_over(guard, order)
+        started = evolve(started, pid=guard.pid, born=_read_birth(guard.pid), program=pid)
         write_record(started)
         # If it has ended already, `poll` returns the recorded status.
         with suppress(_StartFailed):
@@ -99,14 +90,34 @@ def launch(
     except BaseException as error:
         _close(guard)
         files.remove()
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
+        if program.scratch is not None:
+            shutil.rmtree(program.scratch, ignore_errors=True)
         if isinstance(error, _StartFailed):
-            raise AstunerError(f"{started.what}: cannot start {command[0]!r} in {place}: {error}") from None
+            raise AstunerError(f"{started.what}: cannot start {program.command[0]!r} in {place}: {error}") from None
         raise
     # The caller may drop the handle; the thread still waits for the guard and keeps its pipe open.
     threading.Thread(target=guard.wait, name=f"guard {started.id}", daemon=True).start()
     return ProgramHandle(record=started, guard=guard)
+
+
+def _describe(program: ProgramSpec, hide: Callable[[str], str]) -> ProgramRecord:
+    from astuner.settings.config.secrets import redact_command
+
+    return ProgramRecord(
+        id=make_id(),
+        kind=program.kind,
+        name=program.name,
+        pid=0,
+        born=0.0,
+        command=tuple(map(hide, redact_command(program.command))),
+        directory=None if program.directory is None else str(program.directory),
+        log=str(program.log.absolute()),
+        started=format_now(),
+        port=program.port,
+        url=program.url,
+        lease=program.lease,
+        facts=dict(program.facts),
+    )
 
 
 def _make_directories(records: Path, logs: Path) -> None:

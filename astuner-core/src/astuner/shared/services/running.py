@@ -17,7 +17,16 @@ from attrs import define, field, frozen
 from astuner.contract.errors import Interrupted, UsageError
 from astuner.settings.config.model import Service
 from astuner.shared.private_files import make_private_directory, open_private
-from astuner.shared.processes import Lease, ProgramHandle, ProgramRecord, attach, launch, list_programs, wait_until_ready
+from astuner.shared.processes import (
+    Lease,
+    ProgramHandle,
+    ProgramRecord,
+    ProgramSpec,
+    attach,
+    launch,
+    list_programs,
+    wait_until_ready,
+)
 from astuner.shared.processes.process_environment import export_variables
 from astuner.shared.processes.program_record import state_directory
 from astuner.shared.processes.readiness import find_missing_sign
@@ -107,12 +116,12 @@ class _Services:
         _check_command(name, service)
         words = ["/bin/sh", "-c", service.command] if isinstance(service.command, str) else list(service.command)
         self.place.say(f"service '{name}': starting")
-        return launch(
-            words,
+        program = ProgramSpec(
+            command=words,
             kind="service",
             name=name,
             log=self.place.directory / "logs" / f"service-{name}.log",
-            cwd=service.cwd,
+            cwd=service.cwd or ".",
             env=service.env,
             directory=self.place.directory,
             port=service.ready.port,
@@ -120,8 +129,8 @@ class _Services:
             lease=Lease(idle_s=None) if service.keep else None,
             facts={"digest": digest},
             scratch=definition.scratch,
-            hide=self.place.hide,
         )
+        return launch(program, self.place.hide or str)
 
     def _begin(self, launched: ProgramHandle, name: str, definition: Definition, service: Service) -> None:
         """Wait until a started service is ready, and end it with the run unless it is kept."""

@@ -38,7 +38,7 @@ def quickstart(directory: Path, seed: int, no_run: bool) -> int:
 
 
 def _tune(directory: Path) -> int:
-    from astuner.cli.run import start_run
+    from astuner.cli.run import RunRequest, start_run
     from astuner_local.quickstart.report import report
 
     click.echo(
@@ -46,7 +46,7 @@ def _tune(directory: Path) -> int:
     )
     # astuner makes the run directory where it is started: users start it in the project.
     with contextlib.chdir(directory):
-        outcome = start_run(Path("tune.yaml"), "local", ())
+        outcome = start_run(RunRequest(conf=Path("tune.yaml"), backbone="local"))
         run = outcome.directory.resolve().relative_to(Path.cwd())
     text = report(
         outcome.before_groups,

@@ -15,6 +15,7 @@ from astuner.contract.schema import Sample
 from astuner.episodes.containment.process_state import restore_process_state
 from astuner.model.rendering import TemplateRenderer, load_renderer
 from astuner.runs.driver.launch import evaluate_run
+from astuner.runs.driver.run_request import RunRequest
 from astuner.settings.config.adapters import ADAPTER_FILE
 from astuner.settings.memory_estimate.model_file import read_model_config
 from astuner.settings.planning.plan import Plan, plan_run
@@ -191,7 +192,8 @@ def _measure_reward(
     home = f"{parts.info.config.experiment_dir}-warm-start-{when}"
     say(f"playing the validation tasks, {when}")
     items = [*overrides, f"model.path={model}", f"experiment_dir={home}"]
+    asked = RunRequest(conf=request.conf, backbone=request.backbone, overrides=items)
     with restore_process_state(request.conf.absolute().parent):
-        outcome = evaluate_run(request.conf, trained if adapted else None, request.backbone, items)
+        outcome = evaluate_run(asked, trained if adapted else None)
     say(f"  {outcome.directory}")
     return (outcome.after or {}).get(REWARD)

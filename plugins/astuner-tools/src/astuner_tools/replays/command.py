@@ -13,7 +13,7 @@ from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
 
 if TYPE_CHECKING:
-    from astuner.runs.inspection.run import Run
+    from astuner_tools.replays.replay_request import ReplayRequest
     from astuner_tools.replays.report import ReplayReport, SplitReport
     from astuner_tools.replays.trained_signal import TrainingChange
 
@@ -68,6 +68,7 @@ def replay(
     from astuner.runs.driver.control import unwind_on_sigterm
     from astuner.runs.inspection.run_search import open_run
     from astuner_tools.replays.replay import replay_run
+    from astuner_tools.replays.replay_request import ReplayRequest
 
     def warn(text: str) -> None:
         click.echo(f"warning: {text}", err=True)
@@ -78,22 +79,20 @@ def replay(
         problems.append(text)
         warn(text)
 
-    opened = open_run(run, report_problem)
+    request = ReplayRequest(
+        run=open_run(run, report_problem),
+        conf=conf,
+        overrides=overrides,
+        judge=judge,
+        out=out,
+        split=cast("Any", split),
+        step=step,
+    )
     if train_from is not None:
-        _check_training(opened, conf, overrides, train_from, judge=judge, split=split, step=step)
+        _check_training(request, train_from)
     # What the user's code prints must not mix with the report.
     with unwind_on_sigterm(), contextlib.redirect_stdout(sys.stderr):
-        found = replay_run(
-            opened,
-            conf,
-            overrides,
-            judge=judge,
-            out=out,
-            split=cast("Any", split),
-            step=step,
-            notify=warn,
-            progress=_show_progress if sys.stderr.isatty() else lambda done, total: None,
-        )
+        found = replay_run(request, notify=warn, progress=_show_progress if sys.stderr.isatty() else lambda done, total: None)
     if in_json:
         print_json({**found.to_json(), "problems": problems})
     else:
@@ -101,17 +100,17 @@ def replay(
     if train_from is not None:
         from astuner.runs.driver.training_on_replay import train_on
 
-        outcome = train_on(opened, found.directory, train_from, conf, overrides)
+        outcome = train_on(request, found.directory, train_from)
         click.echo("\n".join((f"done: {outcome.directory}", *(f"  {line}" for line in outcome.story))), err=True)
 
 
-def _check_training(run: Run, conf: Path, overrides: Sequence[str], train_from: int, **choices: object) -> None:
+def _check_training(request: ReplayRequest, train_from: int) -> None:
     from astuner.cli.own_venv import enter_venv_of
     from astuner.runs.driver.training_on_replay import check_start, refuse_choices
 
-    refuse_choices(**choices)
-    enter_venv_of(conf, overrides, None)
-    check_start(run, train_from, conf, overrides)
+    refuse_choices(request)
+    enter_venv_of(request.conf, request.overrides, None)
+    check_start(request, train_from)
 
 
 def _show_progress(done: int, total: int) -> None:

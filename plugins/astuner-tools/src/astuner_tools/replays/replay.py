@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from pathlib import Path
 
 from astuner.contract.errors import Interrupted, UsageError
 from astuner.contract.protocols import Judge, RunInfo
@@ -27,6 +26,7 @@ from astuner.shared.clients.llm_budget import Budget, Limits, Usage, share_budge
 from astuner_tools.replays.limits import describe_limits
 from astuner_tools.replays.observations import StoredObservations
 from astuner_tools.replays.replay_directory import choose_directory, open_replay
+from astuner_tools.replays.replay_request import ReplayRequest
 from astuner_tools.replays.report import ReplayReport
 from astuner_tools.replays.scoring import Scoring
 from astuner_tools.replays.scoring_choice import ScoringChoice, choose_scoring, list_stored_specs
@@ -39,27 +39,21 @@ Progress = Callable[[int, int], None]
 
 
 def replay_run(
-    run: Run,
-    conf: Path,
-    overrides: Sequence[str] = (),
+    request: ReplayRequest,
     *,
-    judge: str | None = None,
-    out: Path | None = None,
-    split: Split | None = None,
-    step: int | None = None,
     notify: Callable[[str], None] = lambda text: None,
     progress: Progress = lambda done, total: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> ReplayReport:
     """Score the stored episodes of a run again, write them with their new verdicts, and return what changed.
 
-    `split` and `step` choose some of them: without a split, those of training and validations. `judge` is that of
-    `choose_scoring`, `out` that of `choose_directory`. `notify` gets messages as they come, `progress` how many groups are done.
-    `stopped` is asked after each group, and raises `Interrupted`. The run is only read, and may be running.
+    `notify` gets messages as they come, `progress` how many groups are done. `stopped` is asked after each group, and raises
+    `Interrupted`. The run is only read, and may be running.
     """
-    stored = [StoredGroups(run, one, step) for one in _choose_splits(run, split, step)]
-    choice = choose_scoring(conf, overrides, judge)
-    path = choose_directory(run, choice.loaded.config.experiment_name, out)
+    run = request.run
+    stored = [StoredGroups(run, one, request.step) for one in _choose_splits(run, request.split, request.step)]
+    choice = choose_scoring(request.conf, request.overrides, request.judge)
+    path = choose_directory(run, choice.loaded.config.experiment_name, request.out)
     told: dict[str, None] = {}
 
     def report(text: str) -> None:
