@@ -1,10 +1,9 @@
-"""Every command block of the README and the tutorials is run, or is what CI itself runs."""
+"""Every command block of the README and the tutorials is run; what CI itself runs is in `tests/house/test_documents.py`."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,16 +17,6 @@ OWN_TASKS = [tutorial for tutorial in TUTORIALS if (tutorial / "demos.jsonl").ex
 
 Bash = Callable[[str, Path], str]
 Blocks = Callable[[Path, str], list[str]]
-
-
-def test_the_readme_has_one_command_to_see_it_work_and_one_for_the_tests(blocks: Blocks):
-    see, test = blocks(README, "bash")
-    assert "astuner quickstart my-agent" in see
-    assert "&& tox " in test
-
-
-def test_ci_runs_the_readmes_test_command(blocks: Blocks):
-    assert blocks(README, "bash")[1] in map(str.strip, (REPOSITORY / ".ci" / "run").read_text().splitlines())
 
 
 def test_the_first_command_tunes_an_agent_on_a_bare_machine(clone: Path, first_command_said: str):
@@ -94,13 +83,3 @@ def test_the_python_examples_of_the_readme_play_an_episode(clone: Path, activate
         (home / f"{name}.jsonl").write_text('{"question": "two and two?", "answer": "4"}\n')
     said = activated_bash("astuner run --conf tune.yaml --backbone debug --set model.path=../my-agent/model", home)
     assert "two and two?" in said
-
-
-def test_no_document_names_a_file_that_is_not_there():
-    # Asked of git: environments that are installed beside these tests make and remove directories all the time.
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    documents = [REPOSITORY / name for name in listed.splitlines() if (REPOSITORY / name).is_file()]
-    assert README in documents
-    for document in documents:
-        for target in re.findall(r"\]\((?!http|#)([^)#]+)", document.read_text(encoding="utf-8")):
-            assert (document.parent / target).exists(), f"{document}: {target}"

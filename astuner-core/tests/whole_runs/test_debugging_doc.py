@@ -21,7 +21,7 @@ from astuner.shared.processes import free_port
 from astuner_devkit.command_line import run_command
 from astuner_devkit.project import write_project
 
-PAGE = (Path(__file__).parents[2] / "docs" / "debugging.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "debugging.md").read_text(encoding="utf-8")
 SCRIPTED = ("--set=rollout.name=scripted", '--set=rollout.scripted={replies: ["4"]}')
 
 

@@ -11,11 +11,11 @@ from harness import REPOSITORY
 
 from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
 from astuner.settings.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
+
+# What they need is left out of this environment; the classes of their backbones do without.
+sys.path += [str(REPOSITORY / "plugins" / name / "src") for name in ("astuner-local", "astuner-verl", "astuner-trinity")]
+
 from astuner_local.backbone import LocalBackbone
-
-# What verl and Trinity need is left out of this environment; the classes of their backbones do without.
-sys.path += [str(REPOSITORY / "plugins" / name / "src") for name in ("astuner-verl", "astuner-trinity")]
-
 from astuner_trinity.backbone import TrinityBackbone
 from astuner_verl.backbone import VerlBackbone
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -24,13 +22,6 @@ PAGE = (DOCS / "run_directory.md").read_text(encoding="utf-8")
 FILES = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`[^|]+) \|", PAGE.split("## Files")[1].split("##")[0], re.MULTILINE)))
 KINDS = re.findall(r"^\| `(\w+)` \|", PAGE.split("## Episodes")[1].split("##")[0], re.MULTILINE)
 STATES = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", PAGE.split("## Files")[0], re.MULTILINE)))
-
-NAMESPACES = "|".join(sorted({metric.name.split("/")[0] for metric in list_metric_names() if "/" in metric.name}))
-OTHERS = {
-    "tokens/s": "a column of the console's table",
-    "time/read_experience": "of Trinity, under its own prefix in a row",
-    "time/train_step": "of Trinity, under its own prefix in a row",
-}
 
 
 @pytest.fixture(scope="module")
@@ -122,26 +113,6 @@ def test_every_state_is_described():
     from astuner.runs.inspection.run_state import Status
 
     assert set(STATES) == set(get_args(Status))
-
-
-def list_literals() -> Iterator[tuple[str, str]]:
-    """Yield what the sources say of metrics: string literals that begin as the name of one, values in them as `x`."""
-    for file in sorted([*REPOSITORY.glob("astuner-core/src/**/*.py"), *REPOSITORY.glob("plugins/*/src/**/*.py")]):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            text = None
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                text = node.value
-            elif isinstance(node, ast.JoinedStr):
-                text = "".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values)
-            # A value in the second place stands for many families.
-            if text is not None and re.fullmatch(rf"(?!\w+/x(?:/|$))(?:{NAMESPACES})/[\w/@.]*\w", text):
-                yield str(file.relative_to(REPOSITORY)), text
-
-
-def test_every_metric_that_the_sources_name_is_declared():
-    found = list(list_literals())
-    assert ("astuner-core/src/astuner/episodes/rollout/metrics.py", "signal/branches") in found
-    assert [one for one in found if find_metric_name(one[1]) is None and one[1] not in OTHERS] == []
 
 
 def test_a_name_has_the_meaning_of_its_closest_pattern():

@@ -11,7 +11,7 @@ import pytest
 
 from astuner.settings.config.trainer import KlEstimator, LossAggregation
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sources" / "configuration_introduction.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "sources" / "configuration_introduction.md").read_text(encoding="utf-8")
 ESTIMATORS = sorted(
     one.name for one in entry_points(group="astuner.estimators") if one.dist is not None and one.dist.name == "astuner-core"
 )

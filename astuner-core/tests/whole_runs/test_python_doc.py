@@ -11,7 +11,7 @@ import astuner
 from astuner_devkit.isolation import undo_after
 from astuner_devkit.project import write_project
 
-PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 MEMBERS = re.findall(r"`(\w+)", "".join(re.findall(r"^\| (`[^|]+) \|", PAGE, re.MULTILINE)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-PAGE = (Path(__file__).parents[2] / "docs" / "recording.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "recording.md").read_text(encoding="utf-8")
 
 
 def block(language: str, holds: str) -> str:
