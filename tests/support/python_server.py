@@ -102,10 +102,12 @@ class PythonServer:
 
 
 @contextmanager
-def serve_python(directory: Path, *, preload: Sequence[str], env: Mapping[str, str]) -> Iterator[PythonServer]:
+def serve_python(
+    directory: Path, *, preload: Sequence[str], env: Mapping[str, str], python: str = sys.executable
+) -> Iterator[PythonServer]:
     """Start a server that has imported these modules, and kill it at the end; its socket is in this directory."""
     path = directory / "python"
-    command = [sys.executable, str(PROGRAM), str(path), *preload]
+    command = [python, str(PROGRAM), str(path), *preload]
     with subprocess.Popen(command, env=dict(env), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
