@@ -1,16 +1,37 @@
 """AgentScope Tuner: tunes the weights behind an agent by reinforcement learning."""
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from astuner.breakpoints import breakpoint  # noqa: A004 - it is read as `astuner.breakpoint`
-from astuner.contract.errors import ServiceUnavailable
-from astuner.contract.hookspecs import hookimpl
-from astuner.contract.protocols import Judge, Tuner, Workflow
-from astuner.contract.schema import Task, Verdict, WorkflowOutput, WorkflowTask
 from astuner.moved_modules import MovedModules
-from astuner.runs.inspection.run import Run
-from astuner.runs.launching import evaluate, replay, run
+
+if TYPE_CHECKING:
+    from astuner.breakpoints import breakpoint  # noqa: A004 - it is read as `astuner.breakpoint`
+    from astuner.contract.errors import ServiceUnavailable
+    from astuner.contract.hookspecs import hookimpl
+    from astuner.contract.protocols import Judge, Tuner, Workflow
+    from astuner.contract.schema import Task, Verdict, WorkflowOutput, WorkflowTask
+    from astuner.runs.inspection.run import Run
+    from astuner.runs.launching import evaluate, replay, run
+
+_MODULES = {
+    "Judge": "contract.protocols",
+    "Run": "runs.inspection.run",
+    "ServiceUnavailable": "contract.errors",
+    "Task": "contract.schema",
+    "Tuner": "contract.protocols",
+    "Verdict": "contract.schema",
+    "Workflow": "contract.protocols",
+    "WorkflowOutput": "contract.schema",
+    "WorkflowTask": "contract.schema",
+    "breakpoint": "breakpoints",
+    "evaluate": "runs.launching",
+    "hookimpl": "contract.hookspecs",
+    "replay": "runs.launching",
+    "run": "runs.launching",
+}
+"""Where each name is defined: imported on first use, so that the command line starts without them."""
 
 sys.meta_path.append(MovedModules())
 
@@ -35,7 +56,10 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Answer an import of a name of the releases before 0.1."""
+        """Import a public name on its first use; a name of the releases before 0.1 is an `ImportError` that says where it went."""
+        if name in _MODULES:
+            value = globals()[name] = getattr(import_module(f"astuner.{_MODULES[name]}"), name)
+            return value
         if name in ("ModelTuner", "AstunerJob"):
             raise ImportError(
                 f"astuner.{name} is a name of releases before 0.1: write `from astune import ...` for all names of such code "
@@ -43,3 +67,7 @@ if not TYPE_CHECKING:
                 name=__name__,
             )
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+    def __dir__() -> list[str]:
+        """Return the names of the module, those that are not imported yet too."""
+        return sorted({*globals(), *__all__})

@@ -7,13 +7,15 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 
-from astuner.cli.commands import LazyGroup
-from astuner.contract.errors import AstunerError, ConfigError, Interrupted
-from astuner.settings.plugins.core_commands import CORE_COMMANDS
+from astuner.cli.commands import CommandGroup
 from astuner.settings.venvs.process_replacement import EnterVenv
+
+if TYPE_CHECKING:
+    from astuner.contract.errors import AstunerError
 
 TRACEBACK = "ASTUNER_TRACEBACK"
 
@@ -53,11 +55,6 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
         answer = astuner.main(args=arguments, prog_name="astuner", standalone_mode=False)
     except EnterVenv as entering:
         entering.replace_process(sys.argv[1:] if arguments is None else arguments)
-    except AstunerError as error:
-        if os.environ.get(TRACEBACK, "0") not in ("", "0"):
-            raise
-        click.echo(_format_error(error), err=True)
-        return error.exit_code
     except click.ClickException as error:
         error.show()
         return 2
@@ -68,16 +65,25 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
         # The reader (`| head`) is gone: what is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception as error:
+        from astuner.contract.errors import AstunerError
+
+        if not isinstance(error, AstunerError) or os.environ.get(TRACEBACK, "0") not in ("", "0"):
+            raise
+        click.echo(_format_error(error), err=True)
+        return error.exit_code
     return answer if type(answer) is int else 0
 
 
-@click.group(cls=LazyGroup, subcommands=CORE_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="astuner-core", prog_name="astuner")
 def astuner() -> None:
     """Tune the weights behind an agent by reinforcement learning."""
 
 
 def _format_error(error: AstunerError) -> str:
+    from astuner.contract.errors import ConfigError, Interrupted
+
     if isinstance(error, ConfigError) and len(error.problems) > 1:
         return "\n".join([f"error: {len(error.problems)} problems", *(f"  {problem}" for problem in error.problems)])
     # The user has stopped it, and its state is saved.

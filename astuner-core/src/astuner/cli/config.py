@@ -10,23 +10,13 @@ from pathlib import Path
 import click
 from attrs import asdict
 
-from astuner.cli.lazy import LazySubcommands
+from astuner.cli.commands import CommandGroup
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
 from astuner.contract.errors import AstunerError, ConfigError, Problem, UsageError
 
-config = LazySubcommands(
-    name="config",
-    help="Check, show and explain a configuration.",
-    subcommands={
-        "validate": ("astuner.cli.config:validate", "Check every key and component without starting anything."),
-        "show": ("astuner.cli.config:show", "Print the whole configuration, resolved, without secrets."),
-        "explain": ("astuner.cli.config_explain:explain", "Show where each value comes from and what acts on it."),
-        "import": ("astuner_tools.config_import.command:import_", "Translate the configuration of another trainer."),
-        "schema": ("astuner.cli.config:schema", "Print the JSON Schema of the YAML, for editors."),
-    },
-)
+config = CommandGroup("config", group="config", help="Check, show and explain a configuration.")
 
 
 VALIDATE_EXAMPLE = """\b

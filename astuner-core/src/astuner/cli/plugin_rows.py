@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import Problem, UsageError
 from astuner.settings.config.structure_errors import find_closest
-from astuner.settings.plugins.core_commands import CORE_COMMANDS
+from astuner.settings.plugins.core_commands import CORE_COMMANDS, find_lost_group, format_typed
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Candidate
@@ -25,7 +25,7 @@ def find_kind(text: str, command: str) -> str:
         raise UsageError(str(Problem(message=message, suggestion=find_closest(text, KINDS)))) from error
 
 
-def describe_component(candidate: Candidate, catalog: Catalog, import_error: str | None = None) -> dict[str, Any]:
+def describe_component(candidate: Candidate, catalog: Catalog) -> dict[str, Any]:
     """Return what is known about a component without importing it here; `catalog` holds the others of its kind."""
     from astuner.settings.plugins.compat import find_incompatibility
 
@@ -38,8 +38,7 @@ def describe_component(candidate: Candidate, catalog: Catalog, import_error: str
         "core_requirement": candidate.core_requirement,
         "missing": list(candidate.missing),
         "remedy": candidate.remedy,
-        "problem": find_incompatibility(candidate),
-        "import_error": import_error,
+        "problem": find_incompatibility(candidate) or _find_lost_command(candidate),
         "conflicts": _find_conflicts(candidate, catalog),
     }
 
@@ -47,13 +46,19 @@ def describe_component(candidate: Candidate, catalog: Catalog, import_error: str
 def describe_status(row: Mapping[str, Any]) -> str:
     """Return `ok`, or every fault with its remedy."""
     faults = [str(row["problem"])] if row["problem"] else []
-    if row["import_error"]:
-        faults.append(f"cannot be imported: {row['import_error']}")
     if row["missing"]:
         faults.append(f"lacks {', '.join(row['missing'])}: {row['remedy']}")
     if row["conflicts"]:
-        faults.append(f"{', '.join(row['conflicts'])} offers '{row['name']}' too: write {row['dist']}/{row['name']}")
+        name = f"{row['dist']}/{row['name']}"
+        written = format_typed(name) if row["kind"] == "command" else name
+        faults.append(f"{', '.join(row['conflicts'])} offers '{row['name']}' too: write {written}")
     return "; ".join(faults) or "ok"
+
+
+def _find_lost_command(candidate: Candidate) -> str | None:
+    """Return why a command cannot be typed; None if it can."""
+    group = find_lost_group(candidate.name) if candidate.kind == "command" and candidate.source == "entry_point" else None
+    return group and f"astuner-core has no group of commands '{group}' that others add to"
 
 
 def _find_conflicts(candidate: Candidate, catalog: Catalog) -> list[str]:

@@ -10,8 +10,7 @@ import re
 import shlex
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from astuner.shared.known_packages import CORE, read_published
 
@@ -78,5 +77,5 @@ def _find_clone() -> Path | None:
     place = urlsplit(origin.get("url", ""))
     if "dir_info" not in origin or place.scheme != "file":
         return None
-    clone = Path(url2pathname(place.path)).parent
+    clone = Path(unquote(place.path)).parent
     return clone if (clone / "plugins").is_dir() else None

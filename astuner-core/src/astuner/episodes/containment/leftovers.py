@@ -13,8 +13,7 @@ from typing import Any
 
 import psutil
 
-from astuner.episodes.containment.code_lines import find_line_of_thread
-from astuner.episodes.containment.current_frames import read_current_frames
+from astuner.episodes.containment.busy_threads import MOST_NAMED, describe_threads
 from astuner.settings.config.secrets import redact_command
 from astuner.shared.processes.process_environment import export_variables
 from astuner.shared.processes.process_members import MARK, end_members, is_living, read_mark
@@ -23,7 +22,6 @@ EPISODES = "ASTUNER_EPISODES"
 """Environment variable that processes started by users' code inherit: which rollouts they belong to."""
 CHILD_GRACE_S = 2.0
 """Between SIGTERM and SIGKILL."""
-MOST_NAMED = 5
 
 
 @contextmanager
@@ -93,33 +91,6 @@ def _end_processes(token: str, known: set[int]) -> Sequence[str]:
     surviving = end_members(lambda: find_processes(token, known), CHILD_GRACE_S)
     text = f"users' code has left processes behind, which were ended: {', '.join(named)}{more}"
     return (text, f"these processes could not be ended: {', '.join(map(str, surviving))}") if surviving else (text,)
-
-
-def describe_threads(known: set[threading.Thread]) -> Sequence[str]:
-    """Return a message about threads that would keep this process from ending; none without such threads."""
-    busy = [thread for thread in find_busy_threads() if thread not in known]
-    if not busy:
-        return ()
-    named = [f"{thread.name}{f' at {line}' if (line := _find_line(thread)) else ''}" for thread in busy[:MOST_NAMED]]
-    more = f" and {len(busy) - MOST_NAMED} more" if len(busy) > MOST_NAMED else ""
-    return (f"users' code has left {len(busy)} threads running, which the end of the run ends: {', '.join(named)}{more}",)
-
-
-def find_busy_threads() -> list[threading.Thread]:
-    """Return the threads for which Python would wait at its end and which do something: idle ones of pools end by themselves."""
-    frames = read_current_frames()
-    found = []
-    for thread in threading.enumerate():
-        if thread is threading.main_thread() or thread is threading.current_thread() or thread.daemon:
-            continue
-        frame = frames.get(thread.ident or 0)
-        if frame is not None and not (frame.f_code.co_name == "_worker" and "concurrent" in frame.f_code.co_filename):
-            found.append(thread)
-    return found
-
-
-def _find_line(thread: threading.Thread) -> str | None:
-    return None if thread.ident is None else find_line_of_thread(thread.ident)
 
 
 def _read_token(process: psutil.Process) -> str | None:

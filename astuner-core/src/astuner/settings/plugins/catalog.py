@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import Candidate
 from astuner.settings.config.structure_errors import find_closest
+from astuner.settings.plugins.core_commands import format_typed
 from astuner.settings.plugins.kinds import GROUPS, add_article, parse_kind
 from astuner.settings.plugins.requirements import Installed
 from astuner.settings.plugins.specs import FORMS, ByName, ByPath, parse
@@ -59,7 +60,8 @@ class Catalog:
 
     def candidates(self, kind: str) -> tuple[Candidate, ...]:
         """Return the components of a kind, ordered by name."""
-        return tuple(candidate for candidate in self._found if candidate.kind == parse_kind(kind))
+        kind = parse_kind(kind)
+        return tuple(candidate for candidate in self._found if candidate.kind == kind)
 
     def offers(self, kind: str, name: str) -> bool:
         """Whether a component of a kind has this name, or this name with its distribution."""
@@ -88,7 +90,8 @@ class Catalog:
             return offered[0]
         if offered:
             both = ", ".join(f"{c.provider} ({c.target})" for c in offered)
-            ways = " or ".join(f"`{c.full_name}`" for c in offered)
+            names = (format_typed(c.full_name) if kind == "command" else c.full_name for c in offered)
+            ways = " or ".join(f"`{name}`" for name in names)
             raise _make_error(key, f"{kind} {spec!r} is offered by {len(offered)} distributions: {both}. Write {ways}")
         raise _make_error(key, *self._explain_unknown(kind, place, spec))
 
@@ -99,7 +102,7 @@ class Catalog:
         for candidate in self._disabled:
             if candidate.kind == kind and _matches(candidate, place):
                 return f"{kind} {spec!r} from {candidate.provider} is disabled by the configuration", None
-        if place.dist is None and "." in place.name:
+        if place.dist is None and "." in place.name and kind != "command":
             module, _, name = place.name.rpartition(".")
             return f"{nothing}; for a class in a module write `{module}:{name}`", None
         remedy = _find_remedy(kind, place)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import resolve_name
 from pathlib import Path
 
-from astuner.contract.protocols import Candidate
-from astuner.settings.plugins.requirements import Facts
-from astuner.settings.plugins.source_names import find_source, walk_statements
+from astuner.settings.plugins.module_files import find_source, walk_statements
 
 MOST_HOPS = 5
 """Imports that are followed from module to module."""
 
 
-def command_help(candidate: Candidate) -> str:
-    """Return the first sentence of a command's help, or the summary of its distribution if the source has none."""
-    module, _, name = candidate.target.partition(":")
-    return _first_sentence(_help_of(module, name) or "") or _summary(candidate.dist)
+def read_command_help(target: str, dist: str) -> str:
+    """Return the first sentence of the help of the command at `module:name`, or the summary of its distribution."""
+    module, _, name = target.partition(":")
+    return _first_sentence(_help_of(module, name) or "") or _summary(dist)
 
 
 def _help_of(module: str, name: str, hops: int = 0) -> str | None:
@@ -78,10 +76,8 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=[.!?])\s", paragraph, maxsplit=1)[0]
 
 
-def _summary(dist: str | None) -> str:
-    if dist is None:
-        return ""
+def _summary(dist: str) -> str:
     try:
-        return Facts(distribution(dist)).summary
+        return metadata(dist).get("Summary", "")
     except PackageNotFoundError:
         return ""

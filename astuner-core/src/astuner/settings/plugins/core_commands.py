@@ -6,21 +6,40 @@ from collections.abc import Mapping
 
 CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("astuner.cli.run:run", "Train the model behind an agent."),
-    "warm-start": (
-        "astuner_tools.demonstrations.command:warm_start",
-        "Train the model on demonstrations, before reinforcement learning.",
-    ),
     "eval": ("astuner.cli.evaluate:evaluate", "Run only the validation pass."),
     "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
     "runs": ("astuner.cli.runs:runs", "List runs: state, rewards, best validation, time and tokens."),
     "episodes": ("astuner.cli.episodes:episodes", "Show the episodes of a run."),
     "compare": ("astuner.cli.compare:compare", "Compare runs: configuration, curves and tasks."),
-    "replay": ("astuner_tools.replays.command:replay", "Score the stored episodes of a run again, by other judges."),
-    "setup": ("astuner.cli.setup:setup", "Make the virtual environment that a backbone needs for itself."),
     "ps": ("astuner.cli.ps:ps", "List the runs, services and servers that are running."),
     "stop": ("astuner.cli.stop:stop", "Stop runs, services and servers."),
     "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),
+    "plugin.list": ("astuner.cli.plugin:list_", "List every installed component, and what it lacks."),
+    "plugin.show": ("astuner.cli.plugin_show:show", "Show one component: origin, needs, options."),
     "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
+    "config.validate": ("astuner.cli.config:validate", "Check every key and component without starting anything."),
+    "config.show": ("astuner.cli.config:show", "Print the whole configuration, resolved, without secrets."),
+    "config.explain": ("astuner.cli.config_explain:explain", "Show where each value comes from and what acts on it."),
+    "config.schema": ("astuner.cli.config:schema", "Print the JSON Schema of the YAML, for editors."),
     "doctor": ("astuner.cli.doctor:doctor", "Show what is installed, what can run and what is missing."),
 }
-"""Target and help text by name."""
+"""Target and help text by name; `config.show` is `show` in the group `config`."""
+
+
+def select_group(group: str) -> dict[str, tuple[str, str]]:
+    """Return the commands of a group by their own names; those of the top level for an empty name."""
+    parts = {name: name.rpartition(".") for name in CORE_COMMANDS}
+    return {own: CORE_COMMANDS[name] for name, (above, _, own) in parts.items() if above == group}
+
+
+def find_lost_group(name: str) -> str | None:
+    """Return the group of a command, if core has no such group; None for a name that can be typed."""
+    group = name.rpartition(".")[0]
+    return group if group and not select_group(group) else None
+
+
+def format_typed(name: str) -> str:
+    """Return what a user types: `plugin new` for `plugin.new`, `plugin acme/new` for `acme/plugin.new`."""
+    dist, slash, rest = name.rpartition("/")
+    group, dot, own = rest.rpartition(".")
+    return f"{group} {dist}{slash}{own}" if dot else name

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from astuner.contract.protocols import Candidate
 from astuner.episodes.containment.process_state import MODULE_OF_FILE
-from astuner.settings.plugins.source_names import MissingName, find_import_root, find_source
+from astuner.settings.plugins.module_files import MissingName, find_import_root, find_source
 
 
 def make_entry_point(candidate: Candidate) -> EntryPoint:

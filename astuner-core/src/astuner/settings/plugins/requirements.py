@@ -71,6 +71,7 @@ class Installed:
         """Start with nothing read."""
         self._by_name: dict[str, Facts | None] = {}
         self._by_dist: dict[Distribution, Facts] = {}
+        self._unmet: dict[tuple[Facts, frozenset[str]], tuple[str, ...]] = {}
 
     def get_facts(self, dist: Distribution) -> Facts:
         """Return the metadata of a distribution."""
@@ -83,9 +84,12 @@ class Installed:
 
         The range of astuner-core itself is left to `astuner.settings.plugins.compat`.
         """
-        missing: dict[str, None] = {}
-        self._collect(facts, ("", *extras), missing, visited=set())
-        return tuple(missing)
+        key = facts, frozenset(extras)
+        if key not in self._unmet:
+            missing: dict[str, None] = {}
+            self._collect(facts, ("", *sorted(key[1])), missing, visited=set())
+            self._unmet[key] = tuple(missing)
+        return self._unmet[key]
 
     def _collect(self, facts: Facts, extras: Iterable[str], missing: dict[str, None], visited: set[tuple[str, str]]) -> None:
         for requirement in facts.list_requirements(extras):

@@ -9,6 +9,7 @@ import click
 from click.testing import CliRunner
 
 from astuner.contract.protocols import Candidate
+from astuner.settings.plugins.core_commands import find_lost_group
 from astuner_devkit.contracts.base import Contract, self_contained
 
 
@@ -59,11 +60,16 @@ class CommandContract(Contract):
 
     @self_contained
     def test_its_name_is_the_entry_points(self) -> None:
-        """The command has the name of its entry point, so that its usage and messages match what a user typed."""
+        """The command has the name of its entry point, so that its usage and messages match what a user typed.
+
+        That of `config.import` is `import`: the part before the dot is a group of core.
+        """
         target, candidate = self.target(), self.candidate()
-        expected = self.name or (candidate.name if candidate.source == "entry_point" else None)
-        if expected is None or not isinstance(target, click.Command):
+        entry = self.name or (candidate.name if candidate.source == "entry_point" else None)
+        if entry is None or not isinstance(target, click.Command):
             return
+        lost, expected = find_lost_group(entry), entry.rpartition(".")[2]
+        assert lost is None, f"{candidate.blame}: astuner-core has no group of commands '{lost}' that others add to"
         assert target.name == expected, (
             f"{candidate.blame} calls itself {target.name!r}, its entry point {expected!r}: write `@click.command({expected!r})`"
         )
