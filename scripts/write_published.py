@@ -50,7 +50,8 @@ def _components(projects: list[dict[str, Any]]) -> Iterator[str]:
         }
         if rows:
             yield f"[components.{kind}]"
-            yield from (f'{name} = "{rows[name]}"' for name in sorted(rows))
+            # TOML would read the dot of `plugin.new` as a table.
+            yield from (f'{json.dumps(name) if "." in name else name} = "{rows[name]}"' for name in sorted(rows))
             yield ""
 
 

@@ -5,11 +5,14 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
+from attrs import evolve
 
 from astuner.cli import exit_code_of
 from astuner.shared.install_hints import install_command
+from astuner.shared.known_packages import read_published
 
 Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
 Offer = Callable[..., None]
@@ -25,6 +28,8 @@ def hello(fail):
         raise Interrupted("stopped after step 3")
     click.echo("hello")
 """
+STARTING = ("attr", "packaging", "psutil", "pluggy")
+"""What the other commands need, and `--help` alone does not."""
 HEAVY = ("torch", "ray", "transformers", "openai", "numpy", "rich", "stevedore", "omegaconf", "starlette", "httpx", "cattrs")
 
 
@@ -48,6 +53,12 @@ def test_help_lists_every_command_with_its_text(astuner: Astuner) -> None:
 @pytest.mark.parametrize("arguments", [["--help"], ["plugin", "list"]])
 def test_help_and_the_list_of_plugins_import_nothing_heavy(arguments: list[str]) -> None:
     code = f"import sys; from astuner.cli import exit_code_of; exit_code_of({arguments}); print({set(HEAVY)} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "set()"
+
+
+def test_help_starts_without_what_other_commands_need() -> None:
+    code = f"import sys; from astuner.cli import exit_code_of; exit_code_of(['-h']); print({set(STARTING)} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines()[-1] == "set()"
 
@@ -88,6 +99,64 @@ def test_a_plugin_does_not_replace_a_command_of_core(astuner: Astuner, offer: Of
     offer("plugin", HELLO.replace("def hello", "def plugin"))
     assert "KIND" in astuner("plugin", "list").stdout
     assert astuner("acme-tools/plugin").stdout == "hello\n"
+
+
+@pytest.fixture
+def offer_below(fake_distribution: Callable[..., Path]) -> Offer:
+    """Installs a distribution with the command `hello` in a group of core."""
+
+    def install(group: str, dist: str = "acme-tools") -> None:
+        module = dist.replace("-", "_")
+        entry_points = {"astuner.commands": {f"{group}.hello": f"{module}:hello"}}
+        fake_distribution(dist, files={f"{module}.py": HELLO}, entry_points=entry_points)
+
+    return install
+
+
+@pytest.mark.parametrize("group", ["plugin", "config"])
+def test_a_plugin_adds_a_command_to_a_group_of_core(astuner: Astuner, offer_below: Offer, group: str) -> None:
+    offer_below(group)
+    assert astuner(group, "hello").stdout == "hello\n"
+    assert ["hello", "Say hello. (acme-tools 1.0)"] in [
+        line.split(maxsplit=1) for line in astuner(group, "--help").stdout.splitlines()
+    ]
+    assert "acme-tools" not in astuner("--help").stdout
+
+
+def test_a_command_that_two_plugins_add_to_a_group_is_run_with_its_distribution(astuner: Astuner, offer_below: Offer) -> None:
+    offer_below("plugin")
+    offer_below("plugin", dist="bolt-tools")
+    refused = astuner("plugin", "hello")
+    assert refused.returncode == 2
+    assert "acme-tools 1.0 (acme_tools:hello), bolt-tools 1.0 (bolt_tools:hello)" in refused.stderr
+    assert "Write `plugin acme-tools/hello` or `plugin bolt-tools/hello`" in refused.stderr
+    assert "acme-tools/hello" in astuner("plugin", "--help").stdout
+    assert astuner("plugin", "bolt-tools/hello").stdout == "hello\n"
+
+
+def test_a_plugin_does_not_replace_a_command_in_a_group_of_core(cli: Callable[..., Any], fake_distribution: Any) -> None:
+    files = {"acme_tools.py": HELLO.replace("def hello", "def show")}
+    fake_distribution("acme-tools", files=files, entry_points={"astuner.commands": {"plugin.show": "acme_tools:show"}})
+    assert "KIND NAME" in cli("plugin", "show", "--help").out
+    assert cli("plugin", "acme-tools/show").out == "hello\n"
+
+
+def test_a_command_of_a_group_that_is_not_installed_names_the_package(
+    cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = read_published()
+    published = evolve(known, components={**known.components, ("command", "config.polish"): "astuner-polish"})
+    monkeypatch.setattr("astuner.shared.install_hints.read_published", lambda: published)
+    monkeypatch.setattr("astuner.settings.plugins.catalog.read_published", lambda: published)
+    found = cli("config", "polish")
+    assert found.code == 2
+    assert found.err.endswith("It comes with astuner-polish: pip install astuner-polish\n")
+
+
+def test_a_misspelt_command_of_a_group_is_recognised(astuner: Astuner) -> None:
+    found = astuner("plugin", "nwe")
+    assert found.returncode == 2
+    assert "no command 'nwe'. Did you mean 'new'?" in found.stderr
 
 
 def test_what_is_no_click_command_is_blamed(astuner: Astuner, offer: Offer) -> None:

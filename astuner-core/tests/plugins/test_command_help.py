@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.settings.plugins.catalog import Catalog
-from astuner.settings.plugins.command_help import command_help
+from astuner.settings.plugins.command_help import read_command_help
 
 Install = Callable[..., Path]
 HEAD = "import click\nraise RuntimeError('imported')\n"
@@ -18,8 +17,7 @@ COMMAND = "@click.command()\n@click.option('--n', help='How often.')\ndef hello(
 
 def help_of(install: Install, files: dict[str, str], target: str, **metadata: str) -> str:
     install("acme", files=files, entry_points={"astuner.commands": {"hello": target}}, metadata=metadata)
-    [candidate] = [found for found in Catalog.discover(kinds=("command",)).candidates("command") if found.dist == "acme"]
-    told = command_help(candidate)
+    told = read_command_help(target, "acme")
     assert "acme_cli" not in sys.modules
     return told
 

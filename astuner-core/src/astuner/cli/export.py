@@ -37,11 +37,11 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     from astuner.runs.store.atomic import explain_os_errors
     from astuner.runs.store.checkpoints import check_intact, find_checkpoint
     from astuner.runs.store.directory import RunDirectory
+    from astuner.runs.store.output_directory import check_free
     from astuner.runs.training.export import export_model
     from astuner.settings.config.adapters import ADAPTER_FILE
     from astuner.settings.plugins.catalog import Catalog
     from astuner.settings.plugins.drivers import construct, load
-    from astuner_tools.demonstrations.output_directory import check_free
 
     check_free(out)
     if (Path(run) / ADAPTER_FILE).is_file():

@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from astuner.runs.driver.control import StopSwitch
     from astuner.runs.driver.run_outcome import RunOutcome
     from astuner.runs.driver.run_request import RunRequest
-    from astuner_tools.replays.report import ReplayReport
 
 Overrides = Mapping[str, Any] | Sequence[str]
 
@@ -90,19 +90,19 @@ def replay(
     split: Split | None = None,
     step: int | None = None,
     train_from: int | None = None,
-) -> ReplayReport:
-    """Score the stored episodes of a run again as `astuner replay` does, and return what changed.
+) -> Any:
+    """Score the stored episodes of a run again as `astuner replay` does, and return a report of what changed.
 
     The arguments are those of the command; messages are in the report, and Python warnings. With `train_from` the run that was
-    trained on is `Run(report.directory)`.
+    trained on is `Run(report.directory)`. Raises `ImportError` if the package with the command is not installed.
     """
     from astuner.runs.driver.control import StopSwitch
+    from astuner.runs.driver.replay_request import ReplayRequest
     from astuner.runs.driver.separate_thread import call_without_loop
     from astuner.runs.driver.training_on_replay import check_start, refuse_choices, train_on
     from astuner.runs.inspection.run_search import open_run
-    from astuner_tools.replays.replay import replay_run
-    from astuner_tools.replays.replay_request import ReplayRequest
 
+    replay_run = _load_function("replay")
     opened = run if isinstance(run, Run) else open_run(os.fspath(run))
     request = ReplayRequest(
         run=opened,
@@ -115,7 +115,7 @@ def replay(
     )
     switch = StopSwitch()
 
-    def score() -> ReplayReport:
+    def score() -> Any:
         with _hold_process(request.conf):
             if train_from is not None:
                 refuse_choices(request)
@@ -127,6 +127,17 @@ def replay(
             return report
 
     return call_without_loop(score, switch)
+
+
+def _load_function(name: str) -> Callable[..., Any]:
+    """Return the function of a package behind `astuner.NAME`: an entry point in `astuner.functions`."""
+    from astuner.settings.plugins.command_entries import FUNCTIONS
+    from astuner.shared.install_hints import command_for
+
+    for entry in entry_points(group=FUNCTIONS, name=name):
+        function: Callable[..., Any] = entry.load()
+        return function
+    raise ImportError(f"astuner.{name} comes with the command `astuner {name}`: {command_for('command', name)}")
 
 
 def _play(request: RunRequest, start: Callable[[StopSwitch], RunOutcome]) -> Run:

@@ -1,4 +1,4 @@
-"""`astuner plugin check`, which the command line finds by its name, as it does the commands of plugins."""
+"""`astuner plugin check`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Example:
   astuner plugin check acme-strict"""
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(epilog=EXAMPLE, short_help="Check an installed distribution against the contracts.")
 @click.argument("distribution", metavar="DIST")
 @as_json
 def check(distribution: str, in_json: bool) -> int:

@@ -63,6 +63,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("test_help_is_answered", {"component": helpless}, "`helpless --help` ended with exit code 2 "),
     ("test_help_is_answered", {"component": Wordless("w", help="Fail.")}, "`w --help` printed 'ask a colleague"),
     ("test_its_name_is_the_entry_points", {"component": good, "name": "better"}, "calls itself 'good', its entry point 'better'"),
+    ("test_its_name_is_the_entry_points", {"component": good, "name": "nowhere.good"}, "has no group of commands 'nowhere'"),
 ]
 
 
@@ -76,7 +77,9 @@ def test_each_rule_has_a_bad_command() -> None:
     assert {rule for rule, _, _ in BAD} == set(list_rules(CommandContract)) - set(list_rules(Contract))
 
 
-@pytest.mark.parametrize("given", [{"component": good}, {"component": good, "name": "good"}])
+@pytest.mark.parametrize(
+    "given", [{"component": good}, {"component": good, "name": "good"}, {"component": good, "name": "plugin.good"}]
+)
 def test_a_good_command_keeps_all_rules(given: dict[str, Any]) -> None:
     assert {"passed"} == {outcome.status for outcome in run_contract(type("Good", (CommandContract,), given))}
 

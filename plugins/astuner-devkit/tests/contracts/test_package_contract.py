@@ -49,6 +49,7 @@ BAD: list[tuple[str, Mapping[str, Any], str]] = [
         "'strict' in astuner.shows_runs is none of its commands",
     ),
     ("test_names_are_plain", {"entry_points": {"astuner.judges": {"Strict-2": "acme_strict:Strict"}}}, "does not match [a-z]"),
+    ("test_names_are_plain", {"entry_points": {"astuner.commands": {"a.b.c": "acme_strict:Strict"}}}, "does not match ([a-z]"),
     (
         "test_names_of_core_are_not_taken",
         {"entry_points": {"astuner.trackers": {"timeline": "acme_strict:Strict"}}},

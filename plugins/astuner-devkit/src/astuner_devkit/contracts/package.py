@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols.optional import find_options_class
 from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.command_entries import FUNCTIONS
 from astuner.settings.plugins.hooks import Hooks
 from astuner.settings.plugins.import_check import try_imports
 from astuner.settings.plugins.kinds import GROUPS
@@ -27,6 +28,7 @@ from astuner_devkit.contracts.base import Rules, self_contained
 from astuner_devkit.public_api import internal_imports
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+COMMAND = re.compile(r"([a-z]+\.)?[a-z][a-z0-9_-]*")
 
 HEAVY = (
     "datasets",
@@ -89,7 +91,7 @@ class PackageContract(Rules):
         """It has at least one entry point in a group of astuner's, and none in a group that does not exist."""
         groups = {group for group in GROUPS.values() if group}
         named = [entry for entry in self._dist().entry_points if entry.group.startswith("astuner.")]
-        mine = [entry for entry in named if entry.group not in (WORKS_WITHOUT, SHOWS_RUNS)]
+        mine = [entry for entry in named if entry.group not in (FUNCTIONS, SHOWS_RUNS, WORKS_WITHOUT)]
         unknown = sorted({entry.group for entry in mine} - groups)
         if unknown:
             close = difflib.get_close_matches(unknown[0], sorted(groups), n=1)
@@ -107,9 +109,15 @@ class PackageContract(Rules):
 
     @self_contained
     def test_names_are_plain(self) -> None:
-        """Entry points are named as YAML keys are: lower-case letters, digits and underscores."""
-        wrong = [entry for entry in self._entries() if not NAME.fullmatch(entry.name)]
-        assert not wrong, f"{self._blame}: the name '{wrong[0].name}' in {wrong[0].group} does not match [a-z][a-z0-9_]*"
+        """Entry points are named as YAML keys are: lower-case letters, digits and underscores.
+
+        Commands are typed, so that they may have hyphens; the group of a command stands before a dot.
+        """
+        for entry in self._entries():
+            pattern = COMMAND if entry.group == GROUPS["command"] else NAME
+            assert pattern.fullmatch(entry.name), (
+                f"{self._blame}: the name '{entry.name}' in {entry.group} does not match {pattern.pattern}"
+            )
 
     @self_contained
     def test_names_of_core_are_not_taken(self) -> None:

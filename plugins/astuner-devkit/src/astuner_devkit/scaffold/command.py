@@ -15,7 +15,7 @@ Examples:
   astuner plugin new reader acme-tickets --name tickets --dir packages"""
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(epilog=EXAMPLE, short_help="Create a small working package to start a plugin from.")
 @click.argument("kind")
 @click.argument("dist")
 @click.option("--name", metavar="N", help="What a user writes to choose the component; derived from DIST by default.")

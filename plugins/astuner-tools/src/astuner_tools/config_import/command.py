@@ -21,7 +21,7 @@ Example:
   astuner config import train.yaml --from trainer --out tune.yaml"""
 
 
-@click.command("import", epilog=EXAMPLE)
+@click.command("import", epilog=EXAMPLE, short_help="Translate the configuration of another trainer.")
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--from", "origin", required=True, help="The trainer that it is written for; a wrong name lists those there are.")
 @click.option("--out", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The YAML to write.")

@@ -16,12 +16,12 @@ from astuner.episodes.containment.process_state import restore_process_state
 from astuner.model.rendering import TemplateRenderer, load_renderer
 from astuner.runs.driver.launch import evaluate_run
 from astuner.runs.driver.run_request import RunRequest
+from astuner.runs.store.output_directory import check_free, make_beside, move_into_place
 from astuner.settings.config.adapters import ADAPTER_FILE
 from astuner.settings.memory_estimate.model_file import read_model_config
 from astuner.settings.planning.plan import Plan, plan_run
 from astuner.settings.plugins.hooks import Hooks
 from astuner_tools.demonstrations.holdout import split_holdout
-from astuner_tools.demonstrations.output_directory import check_free, make_beside, move_into_place
 from astuner_tools.demonstrations.reading import Demonstration, read_demonstrations
 from astuner_tools.demonstrations.recording import RecordedDemonstration, record_demonstrations
 from astuner_tools.demonstrations.report import WarmStartReport

@@ -13,7 +13,7 @@ from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
 
 if TYPE_CHECKING:
-    from astuner_tools.replays.replay_request import ReplayRequest
+    from astuner.runs.driver.replay_request import ReplayRequest
     from astuner_tools.replays.report import ReplayReport, SplitReport
     from astuner_tools.replays.trained_signal import TrainingChange
 
@@ -28,7 +28,7 @@ Examples:
   astuner replay my-experiment --conf stricter.yaml --train-from 20 --out launcher_record/stricter"""
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(epilog=EXAMPLE, short_help="Score the stored episodes of a run again, by other judges.")
 @click.argument("run")
 @click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML with the new judges and their weights.")
 @click.option("--judge", metavar="NAME", help="This judge alone: one of the YAML's `judges`, an installed one, or FILE.py:CLASS.")
@@ -66,9 +66,9 @@ def replay(
     from typing import cast
 
     from astuner.runs.driver.control import unwind_on_sigterm
+    from astuner.runs.driver.replay_request import ReplayRequest
     from astuner.runs.inspection.run_search import open_run
     from astuner_tools.replays.replay import replay_run
-    from astuner_tools.replays.replay_request import ReplayRequest
 
     def warn(text: str) -> None:
         click.echo(f"warning: {text}", err=True)

@@ -26,7 +26,7 @@ Examples:
   astuner setup BACKBONE --requirements requirements.txt --dry-run"""
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(epilog=EXAMPLE, short_help="Make the virtual environment that a backbone needs for itself.")
 @click.argument("backbone", required=False)
 @click.option("--requirements", multiple=True, type=FILE, help="Further requirements; repeatable.")
 @click.option("--overrides", multiple=True, type=FILE, help="Requirements that replace others, untested; repeatable.")
