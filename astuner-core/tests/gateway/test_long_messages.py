@@ -11,16 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from openai import BadRequestError
 
-from astuner.model.gateway.dialects.fields import parse_body
-from astuner.model.gateway.dialects.large_bodies import LargeBody
-from astuner.model.http_server import patient_json
-from astuner.model.http_server.patient_json import FIRST_PIECE
+from astuner.model.gateway.recording.body_limit import BYTES_PER_TOKEN, FREE_BYTES, MOST_BYTES, BodyLimit
+from astuner.model.gateway.recording.prompt_placer import CHARACTERS_PER_TOKEN
 from astuner.model.rendering import TemplateRenderer
-from astuner.model.rendering.errors import ApiError
 from astuner.model.rendering.template_renderer import LONGEST_CACHED
 
 LONG = "word " * (LONGEST_CACHED // 4)
@@ -63,14 +58,14 @@ def client_of(stage: Any, recorder: Any) -> httpx.AsyncClient:
 def held(renderer: TemplateRenderer, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Keep the threads that encode at the door until they are let in."""
     door, arrived = threading.Event(), threading.Event()
-    real: Callable[..., Any] = renderer.encode_within
+    real: Callable[..., Any] = renderer.encode
 
-    def encode(text: str, limit: int) -> Any:
+    def encode(text: str) -> Any:
         arrived.set()
         door.wait()
-        return real(text, limit)
+        return real(text)
 
-    monkeypatch.setattr(renderer, "encode_within", encode)
+    monkeypatch.setattr(renderer, "encode", encode)
     door.arrived = arrived  # type: ignore[attr-defined]
     yield door
     door.set()
@@ -100,62 +95,53 @@ def _shorten(body: dict[str, Any], text: str) -> dict[str, Any]:
     return {"input": text} if "input" in body else {"messages": [user(text)]}
 
 
-MIXED = {"messages": [user("🙂" + HUGE)]}
-UNDECODED = [kind for kind in HUGE_BODIES if kind != "chat, an old answer"]
-"""What may be dropped of an old answer is not known before it is rendered."""
+def test_the_limit_of_a_body_follows_from_the_context() -> None:
+    assert BodyLimit.derive(500) == BodyLimit(FREE_BYTES + 500 * BYTES_PER_TOKEN, 500)
+    assert BodyLimit.derive(10_000_000) == BodyLimit(MOST_BYTES, 10_000_000)
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("kind", [*UNDECODED, "chat, mixed text"])
-async def test_a_prompt_that_cannot_fit_is_refused_before_its_body_is_decoded(
-    serving: Any, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    path, body = HUGE_BODIES.get(kind, ("/v1/chat/completions", MIXED))
-    decoded: list[LargeBody] = []
-    monkeypatch.setattr(LargeBody, "parse", lambda self: decoded.append(self) or {})
-    async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
-        refused = await client.post(path, json={"model": "m", **body})
-    assert (refused.status_code, decoded) == (400, [])
-    assert "maximum context length is 500 tokens" in refused.json()["error"]["message"]
-
-
-@pytest.mark.asyncio
-async def test_a_body_that_is_refused_by_its_outline_counts_as_the_agent_s_failure(serving: Any) -> None:
+async def test_a_body_that_is_too_large_for_the_context_counts_as_the_agent_s_failure(serving: Any) -> None:
     async with serving("yes", max_model_len=500) as stage:
         with pytest.raises(BadRequestError) as refused:
-            await stage.client().chat.completions.create(model="m", messages=MIXED["messages"])
+            await stage.client().chat.completions.create(model="m", messages=[user(HUGE)])
         assert refused.value.code == "context_length_exceeded"
     assert stage.recorder.failures.reason == "context_full"
 
 
-KEPT: dict[str, dict[str, Any]] = {
-    "a field that is ignored": {"messages": ASK, "metadata": {"x": HUGE}},
-    "a list that is ignored": {"messages": ASK, "metadata": {"x": [1] * 200_000}},
-}
+@pytest.mark.asyncio
+async def test_of_a_text_that_cannot_fit_only_the_beginning_is_encoded(
+    serving: Any, renderer: TemplateRenderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[int] = []
+    real = renderer.encode
+    monkeypatch.setattr(renderer, "encode", lambda text: encoded.append(len(text)) or real(text))
+    async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
+        refused = await client.post("/v1/chat/completions", json={"model": "m", "messages": [user(LONG)]})
+    assert re.search(r"is 500 tokens, and the messages already take at least \d+", refused.json()["error"]["message"])
+    assert encoded == [500 * CHARACTERS_PER_TOKEN]
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("kind", KEPT)
-async def test_what_is_not_in_the_prompt_does_not_count(serving: Any, kind: str) -> None:
-    async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
-        answered = await client.post("/v1/chat/completions", json={"model": "m", **KEPT[kind]})
-    assert answered.status_code == 200
+async def test_a_configured_limit_replaces_that_of_the_context(serving: Any) -> None:
+    body = {"model": "m", "messages": ASK, "metadata": {"x": HUGE}}
+    limit = {"max_body_bytes": 3 << 20}
+    async with serving("yes", max_model_len=500, gateway=limit) as stage, client_of(stage, stage.recorder) as client:
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le", "utf-8-sig"])
-async def test_a_large_body_in_another_encoding_is_refused_too(serving: Any, encoding: str) -> None:
+@pytest.mark.parametrize("ignored", ["x" * 500_000, [1] * 200_000])
+async def test_what_is_not_in_the_prompt_is_not_counted(serving: Any, ignored: Any) -> None:
     async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
-        content = json.dumps({"model": "m", **MIXED}, ensure_ascii=False).encode(encoding)
-        refused = await client.post("/v1/chat/completions", content=content, headers={"Content-Type": "application/json"})
-    assert refused.json()["error"]["code"] == "context_length_exceeded"
+        body = {"model": "m", "messages": ASK, "metadata": {"x": ignored}}
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("cut", [1, 2, 40])
-async def test_a_large_body_that_is_cut_is_refused_with_the_place(serving: Any, cut: int) -> None:
-    content = json.dumps({"model": "m", **MIXED}, ensure_ascii=False).encode()[:-cut]
-    async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
+async def test_a_large_body_that_is_cut_is_refused_with_the_place(serving: Any) -> None:
+    content = json.dumps({"model": "m", "messages": [user("🙂" + LONG * 10)]}, ensure_ascii=False).encode()[:-2]
+    async with serving("yes", **ROOMY) as stage, client_of(stage, stage.recorder) as client:
         refused = await client.post("/v1/chat/completions", content=content)
     assert refused.status_code == 400
     assert re.search(r"not valid JSON: .* \(char \d+\)", refused.json()["error"]["message"])
@@ -250,36 +236,8 @@ async def test_an_answer_that_ends_meanwhile_is_continued_by_the_next_request(se
 async def test_nothing_is_kept_of_a_refused_message(serving: Any) -> None:
     async with serving("yes", max_model_len=500) as stage, client_of(stage, stage.recorder) as client:
         await client.post("/v1/chat/completions", json={"model": "m", "messages": ASK})
-        kept = len(stage.recorder._placer.tree._cache._chains)
-        for body in ([user(HUGE)], [*ASK, {"role": "assistant", "content": HUGE}, *ASK]):
+        cache = stage.recorder._maker.prompts._tree._cache
+        kept = len(cache._chains)
+        for body in ([user(LONG)], [*ASK, {"role": "assistant", "content": LONG}, *ASK]):
             assert (await client.post("/v1/chat/completions", json={"model": "m", "messages": body})).status_code == 400
-        assert len(stage.recorder._placer.tree._cache._chains) == kept
-
-
-CHARACTERS = st.text(alphabet='ab"\\\n\u00e9\u4e2d\U0001f600', max_size=40)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | CHARACTERS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(CHARACTERS, inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@given(value=VALUES, times=st.integers(1, 3 * FIRST_PIECE), fill=CHARACTERS, ascii_only=st.booleans(), cut=st.integers(0, 40))
-def test_a_large_body_is_parsed_as_a_small_one_is(value: Any, times: int, fill: str, ascii_only: bool, cut: int) -> None:
-    raw = json.dumps({"a": value, "long": (fill * times)[: 5 * FIRST_PIECE], "b": value}, ensure_ascii=ascii_only).encode()
-    for body in (raw, raw[: len(raw) - cut], raw[:-30] + b"\\" + raw[-30:]):
-        assert _read(lambda raw: LargeBody.take(raw).parse(), body) == _read(parse_body, body)
-
-
-@pytest.mark.parametrize("escape", [r"\"", r"\\", r"\n", r"\u00e9", r"\ud83d\ude00", r"\ud83d", r"\ude00\ud83d"])
-@pytest.mark.parametrize("shift", range(13))
-def test_an_escape_at_the_end_of_a_piece_is_not_torn(escape: str, shift: int) -> None:
-    text = '"' + "x" * shift + escape * (2 * FIRST_PIECE) + '" rest'
-    assert patient_json.scan_string(text, 1) == json.decoder.scanstring(text, 1)  # type: ignore[attr-defined]
-
-
-def _read(parse: Callable[[bytes], Any], raw: bytes) -> Any:
-    try:
-        return parse(raw)
-    except ApiError as error:
-        return error.status
+        assert len(cache._chains) == kept

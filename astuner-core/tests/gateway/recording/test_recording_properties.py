@@ -145,7 +145,7 @@ class Client:
             body["tools"] = TOOLS if self.agent != "changer" or self.rng.random() < 0.7 else TOOLS[:1]
         body |= extra
         request = chat_request(json.loads(json.dumps(body)), self.recorder.read_messages)
-        first = self.recorder._begun
+        first = self.recorder.ledger.begun
         turn = self.recorder.begin(request, Caller("s", self.agent, self.agent))
         for index in range(first, first + request.n):
             self.requests[index] = request

@@ -27,7 +27,7 @@ from astuner.model.gateway.dialects.gemini_content import (
     unify_version,
 )
 from astuner.model.gateway.dialects.gemini_request import gemini_request
-from astuner.model.gateway.large_requests import read_large
+from astuner.model.gateway.recording.body_limit import BodyLimit
 from astuner.model.gateway.recording.choice_events import Answer, Delta, Done
 from astuner.model.gateway.recording.messages import normalise
 from astuner.model.gateway.recording.request import ChatRequest
@@ -56,7 +56,7 @@ FindRecorder = Callable[[str], "EpisodeRecorder | None"]
 """Returns the open episode with a secret."""
 
 
-def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: int) -> App:
+def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: int | None) -> App:
     """Make the application."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
@@ -103,11 +103,11 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
 
     async def count(request: Request, key: str, read: Callable[[Mapping[str, Any]], ChatRequest]) -> int:
         recorder, caller = authorise(find_recorder, key)
-        body = await read_body(request.scope, request.receive, max_body_bytes)
+        body = await read_body(request.scope, request.receive, recorder.find_body_limit(max_body_bytes))
         await recorder.order.admit()
         try:
             if len(body) > LARGE_BODY:
-                counted = await read_large(body, recorder, read, recorder.refuse_uncountable)
+                counted = await recorder.order.run(lambda: read(parse_body(body)))
             else:
                 counted = read(parse_body(body))
             return await recorder.count(counted, caller)
@@ -177,7 +177,7 @@ class Generation:
     dialect: Dialect
     find_recorder: FindRecorder
     model_name: str
-    max_body_bytes: int
+    max_body_bytes: int | None
     turnstile: asyncio.Lock
     """Shared by all APIs."""
 
@@ -186,7 +186,7 @@ class Generation:
         try:
             key = self.dialect.read_key(scope["headers"]) or self.dialect.read_query_key(scope["query_string"])
             recorder, caller = authorise(self.find_recorder, key)
-            body = await read_body(scope, receive, self.max_body_bytes)
+            body = await self._read_body(scope, receive, recorder, caller)
             await recorder.order.admit()
             try:
                 begin = self._begin_large if len(body) > LARGE_BODY else self._begin
@@ -204,6 +204,13 @@ class Generation:
             # Without messages there is nothing to wait for.
             watch = None if CANCELS in scope.get("extensions", ()) else asyncio.create_task(_watch(receive, turn))
             await self._serve(turn, request, watch, send)
+
+    async def _read_body(self, scope: Scope, receive: Receive, recorder: EpisodeRecorder, caller: Caller) -> bytes | bytearray:
+        try:
+            return await read_body(scope, receive, recorder.find_body_limit(self.max_body_bytes))
+        except ApiError as error:
+            recorder.ledger.note_error(caller, error)
+            raise
 
     async def _begin(
         self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller, model: str | None
@@ -223,12 +230,7 @@ class Generation:
     async def _begin_large(
         self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller, model: str | None
     ) -> tuple[ChatRequest, Turn]:
-        request = await read_large(
-            body,
-            recorder,
-            lambda parsed: self._read(parsed, normalise, model),
-            lambda outlined, count_bytes: recorder.refuse_overlong(outlined, count_bytes, caller),
-        )
+        request = await recorder.order.run(lambda: self._read(parse_body(body), normalise, model))
         return request, await recorder.begin_long(request, caller)
 
     def _read(self, parsed: Mapping[str, Any], read_messages: Normalise, model: str | None) -> ChatRequest:
@@ -281,13 +283,13 @@ def authorise(find_recorder: FindRecorder, key: str) -> tuple[EpisodeRecorder, C
     return recorder, caller
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | bytearray:
-    """Read a body of at most `limit` bytes; raises ApiError (413)."""
+async def read_body(scope: Scope, receive: Receive, limit: BodyLimit) -> bytes | bytearray:
+    """Read a body within a limit; raises ApiError."""
     declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     # Python refuses to parse numbers with thousands of digits.
-    more = not (declared.isdigit() and (len(declared) > 18 or int(declared) > limit))
+    more = not (declared.isdigit() and (len(declared) > 18 or int(declared) > limit.max_bytes))
     if not more:
-        raise _make_size_error(limit)
+        raise limit.make_error()
     body: bytes | bytearray = b""
     while more:
         message = await receive()
@@ -298,17 +300,9 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | bytea
             body = bytearray(part) if more else part
         else:
             body += part
-        if len(body) > limit:
-            raise _make_size_error(limit)
+        if len(body) > limit.max_bytes:
+            raise limit.make_error()
     return body
-
-
-def _make_size_error(limit: int) -> ApiError:
-    return ApiError(
-        413,
-        f"The body is larger than gateway.max_body_bytes = {limit}. Shorten the messages, or raise this key.",
-        code="request_too_large",
-    )
 
 
 async def _watch(receive: Receive, turn: Turn) -> None:

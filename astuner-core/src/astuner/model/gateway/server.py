@@ -43,7 +43,8 @@ class Gateway:
     """0 picks a free one."""
     _public_url: str | None = field(default=None, kw_only=True)
     """The gateway's address for remote agents, without `/v1`."""
-    _max_body_bytes: int = field(default=32 << 20, kw_only=True)
+    _max_body_bytes: int | None = field(default=None, kw_only=True)
+    """None for what the context needs."""
     _max_connections: int = field(default=4096, kw_only=True)
     _model_name: str = field(default="astuner", kw_only=True)
     _recorders: dict[str, EpisodeRecorder] = field(factory=dict, init=False)

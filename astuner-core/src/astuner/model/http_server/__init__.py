@@ -1,15 +1,13 @@
 """A server for an ASGI application that strangers may knock at: bounded in time, size and connections, for known names only."""
 
 from astuner.model.http_server.hosts import guard_hosts, is_loopback
+from astuner.model.http_server.json_bodies import LARGE_BODY, load_json
 from astuner.model.http_server.limits import ServerLimits
 from astuner.model.http_server.listening import listen
-from astuner.model.http_server.patient_json import LARGE_BODY, LONGEST_ESCAPE, PatientDecoder, load_json
 from astuner.model.http_server.server import make_server
 
 __all__ = [
     "LARGE_BODY",
-    "LONGEST_ESCAPE",
-    "PatientDecoder",
     "ServerLimits",
     "guard_hosts",
     "is_loopback",

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astuner.model.rendering.text_encoders import TooManyTokens
-
 if TYPE_CHECKING:
     from astuner.contract.schema import Ids
 
@@ -48,14 +46,14 @@ class PartwiseEncoder:
         """Whether the tokenizer encodes part by part."""
         return self._cut is not None
 
-    def __call__(self, text: str, limit: int | None = None) -> Ids:
-        """Return the ids of a text, as a read-only array; raises TooManyTokens once they are more than `limit`."""
-        found: Sequence[int] = self._encode_whole(text) if self._cut is None else self._encode_parts(self._cut, text, limit)
+    def __call__(self, text: str) -> Ids:
+        """Return the ids of a text, as a read-only array."""
+        found: Sequence[int] = self._encode_whole(text) if self._cut is None else self._encode_parts(self._cut, text)
         ids = np.asarray(found, dtype=np.int32)
         ids.setflags(write=False)
         return ids
 
-    def _encode_parts(self, cut: re.Pattern[str], text: str, limit: int | None) -> list[int]:
+    def _encode_parts(self, cut: re.Pattern[str], text: str) -> list[int]:
         ids: list[int] = []
         # Every second one is a special token.
         for place, part in enumerate(cut.split(text)):
@@ -63,8 +61,6 @@ class PartwiseEncoder:
                 ids.append(self._ids[part])
             elif part:
                 ids += self._kept(part) if len(part) <= LONGEST_KEPT else self._encode_whole(part)
-            if limit is not None and len(ids) > limit:
-                raise TooManyTokens(len(ids))
         return ids
 
     def _encode_whole(self, text: str) -> tuple[int, ...]:

@@ -15,13 +15,11 @@ from astuner.contract.errors import AstunerError
 from astuner.model.rendering.compiled_template import CompiledTemplate
 from astuner.model.rendering.encoding import PartwiseEncoder
 from astuner.model.rendering.errors import bad_request
-from astuner.model.rendering.length_bound import LengthBound, find_length_bound
 from astuner.model.rendering.losses import describe_losses
-from astuner.model.rendering.prompt_bound import PromptBound, find_prompt_bound
 from astuner.model.rendering.reply_parser import Style
 from astuner.model.rendering.shape_probes import PROBE, USER, find_shape
 from astuner.model.rendering.template_shape import TemplateShape
-from astuner.model.rendering.text_encoders import LongText, TooManyTokens
+from astuner.model.rendering.text_encoders import LongText
 from astuner.model.rendering.tool_calls import STYLES, recognise
 from astuner.model.rendering.tool_prompt import make_call_writer, reads_back
 
@@ -110,24 +108,6 @@ class TemplateRenderer:
         """One more than the largest id of the tokenizer."""
         return 1 + max(int(number) for number in self.tokenizer.get_vocab().values())
 
-    @cached_property
-    def length_bound(self) -> LengthBound | None:
-        """The bound on a text's tokens from below, where the tokenizer has one."""
-        return find_length_bound(self._backend, self.tokenizer.added_tokens_decoder)
-
-    @cached_property
-    def prompt_bound(self) -> PromptBound | None:
-        """The bound on a conversation's tokens from below, where the tokenizer has one."""
-        if self.length_bound is None:
-            return None
-        added = self.tokenizer.added_tokens_decoder
-        return find_prompt_bound(
-            lambda messages, tools: self.render(messages, tools, generate=False, kwargs={}),
-            self.length_bound,
-            added,
-            joins_users=not (self.shape.user_after_user and self.shape.user_after_result),
-        )
-
     def render(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generate: bool, kwargs: Mapping[str, Any]
     ) -> str:
@@ -160,18 +140,6 @@ class TemplateRenderer:
         if len(text) > LONGEST_CACHED:
             raise LongText
         return self._encode_cached(text)
-
-    def encode_within(self, text: str, limit: int) -> Ids:
-        """Return the ids of a text as `encode` does; raises TooManyTokens as soon as they are known to be more than `limit`."""
-        if (at_least := self.count_at_least(text)) > limit:
-            raise TooManyTokens(at_least)
-        if self._in_parts is not None and len(text) > LONGEST_CACHED:
-            return self._in_parts(text, limit)
-        return self.encode(text)
-
-    def count_at_least(self, text: str) -> int:
-        """Return a number of tokens that a text has at least, without encoding it; 0 if nothing is known."""
-        return 0 if self.length_bound is None else self.length_bound.count_at_least(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, special tokens included."""

@@ -153,8 +153,8 @@ class Gateway:
     """0 picks a free port."""
     public_url: str | None = None
     """The address to give to agents in containers or on other machines, where it differs."""
-    max_body_bytes: int = field(default=32 * 1024 * 1024, validator=gt(0))
-    """Largest request that is accepted."""
+    max_body_bytes: int | None = field(default=None, validator=optional(gt(0)))
+    """Largest request that is accepted; by default 1 MiB and 32 bytes for each token of the context, at most 32 MiB."""
     max_connections: int = field(default=4096, validator=gt(0))
     """Open connections at a time; further clients wait. Fewer if the limit of open files (`ulimit -n`) is low."""
 

@@ -12,9 +12,9 @@ from attrs import frozen
 
 from astuner.contract.schema import Message
 from astuner.episodes.rollout.environment_text import clip_environment_message
+from astuner.model.gateway.recording.body_limit import BYTES_PER_TOKEN, BodyLimit
 from astuner.model.rendering.errors import ApiError
 from astuner.model.rendering.template_renderer import LONGEST_CACHED
-from astuner.model.rendering.text_encoders import TooManyTokens
 
 if TYPE_CHECKING:
     from astuner.model.rendering import TemplateRenderer
@@ -28,7 +28,7 @@ TOKENS_PER_MESSAGE = 4
 class TokenCounter:
     """Counts as the model's template renders; estimates without a tokenizer, or for messages that the template refuses.
 
-    Long texts are counted in a thread, and not to their end once they have more than `enough` tokens.
+    Long texts are counted in a thread, unless they are far longer than `enough` tokens.
     """
 
     def __init__(self, renderer: TemplateRenderer | None, enough: int) -> None:
@@ -45,27 +45,19 @@ class TokenCounter:
 
     async def clip(self, message: Message, max_tokens: int) -> Message:
         """Return a message of an environment, cut to this many tokens if it is longer."""
-        clip = partial(clip_environment_message, message, max_tokens, partial(self._count_text, enough=max_tokens))
+        clip = partial(clip_environment_message, message, max_tokens, self._count_text)
         return await asyncio.to_thread(clip) if _is_long(message) else clip()
 
-    def _count_text(self, text: str, enough: int) -> int:
+    def _count_text(self, text: str) -> int:
         if self._renderer is None:
             return _estimate_tokens(text)
-        if len(text) <= LONGEST_CACHED:
-            return len(self._renderer.encode(text))
-        try:
-            return len(self._renderer.encode_within(text, enough))
-        except TooManyTokens as error:
-            return error.at_least
+        return len(self._renderer.encode(text))
 
     def _count_long(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> int:
-        """Count, but return a lower bound before anything is rendered if the conversation is certainly too long."""
-        bound = None if self._renderer is None else self._renderer.prompt_bound
-        if bound is not None:
-            with suppress(ApiError):
-                at_least = bound.count_at_least(_normalise(messages), tools, bound.text.count_bytes)
-                if at_least > self.enough:
-                    return at_least
+        """Count, but return an estimate before anything is rendered if the gateway would not read so much."""
+        size = _count_characters([*messages, *tools])
+        if self._renderer is not None and size > BodyLimit.derive(self.enough).max_bytes:
+            return max(self.enough + 1, size // BYTES_PER_TOKEN)
         return self._count_conversation(messages, tools)
 
     def _count_conversation(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> int:
@@ -73,8 +65,8 @@ class TokenCounter:
             # Templates refuse what is not a conversation, such as a single answer, but a policy may still need its size.
             with suppress(ApiError):
                 text = self._renderer.render(_normalise(messages), tools, generate=True, kwargs={})
-                return self._count_text(text, self.enough)
-        return sum(TOKENS_PER_MESSAGE + self._count_text(_join_text(message), self.enough) for message in messages)
+                return self._count_text(text)
+        return sum(TOKENS_PER_MESSAGE + self._count_text(_join_text(message)) for message in messages)
 
 
 @frozen(kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
+from astuner.model.http_server import load_json
 from astuner.model.rendering.errors import bad_request
 
 DEEPEST = 100
@@ -18,34 +18,15 @@ LARGEST = 2**31 - 1
 
 def parse_body(raw: bytes | bytearray) -> dict[str, Any]:
     """Parse a body; raises ApiError (400) for anything but an object of finite numbers, at most `DEEPEST` levels deep."""
-    return parse_text(decode_body(raw, json.detect_encoding(raw)))
-
-
-def decode_body(raw: bytes | bytearray, encoding: str) -> str:
-    """Decode a body; raises ApiError (400)."""
     try:
-        return raw.decode(encoding, "surrogatepass")
-    except UnicodeDecodeError as error:
-        raise bad_request(f"The body is not valid JSON: {error}.") from None
-
-
-def parse_text(text: str, decoder: type[json.JSONDecoder] | None = None) -> dict[str, Any]:
-    """Parse the text of a body as `parse_body` does."""
-    body = load_object(text, decoder)
-    # Most bodies have too few brackets to be deep, which is cheap to check.
-    if text.count("{") + text.count("[") > DEEPEST and _is_deep(body):
-        raise bad_request(f"The body is nested more than {DEEPEST} levels deep.")
-    return body
-
-
-def load_object(text: str, decoder: type[json.JSONDecoder] | None, **options: Any) -> dict[str, Any]:
-    """Parse an object of any depth with a decoder that takes the options; raises ApiError (400)."""
-    try:
-        body = json.loads(text, cls=decoder, parse_constant=_refuse_constant, parse_float=_parse_finite, **options)
+        body = load_json(raw, parse_constant=_refuse_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError) as error:
         raise bad_request(f"The body is not valid JSON: {error}.") from None
     if not isinstance(body, dict):
         raise bad_request("The body must be a JSON object.")
+    # Most bodies have too few brackets to be deep, which is cheap to check.
+    if raw.count(b"{") + raw.count(b"[") > DEEPEST and _is_deep(body):
+        raise bad_request(f"The body is nested more than {DEEPEST} levels deep.")
     return body
 
 

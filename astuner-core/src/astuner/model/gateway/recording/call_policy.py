@@ -74,5 +74,5 @@ class CallPolicy:
                     f"{agent}: '{name}' {requested[name]:g} is replaced by the configured {getattr(ours, name):g}, "
                     "since trained calls are sampled as configured."
                 )
-        most = min(ours.max_tokens, requested.get("max_tokens", ours.max_tokens))
-        return evolve(ours, max_tokens=most, top_logprobs=request.top_logprobs)
+        max_tokens = min(ours.max_tokens, requested.get("max_tokens", ours.max_tokens))
+        return evolve(ours, max_tokens=max_tokens, top_logprobs=request.top_logprobs)

@@ -24,12 +24,12 @@ class Turn:
         self.unanswered = False
         """Whether a choice ended without an answer, other than by a client that left its stream."""
 
-    def start(self, lives: Iterable[RunningCall[Any]], over: Callable[[], None]) -> None:
+    def start(self, calls: Iterable[RunningCall[Any]], over: Callable[[], None]) -> None:
         """Run the calls; `over` is called when all have ended."""
-        for live in lives:
-            run: Coroutine[Any, Any, None] = live.run()
+        for call in calls:
+            run: Coroutine[Any, Any, None] = call.run()
             task = asyncio.create_task(run)
-            task.add_done_callback(self._make_ender(live, over))
+            task.add_done_callback(self._make_ender(call, over))
             self.tasks.append(task)
 
     async def cancel(self) -> None:
@@ -40,11 +40,11 @@ class Turn:
         if running:
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _make_ender(self, live: RunningCall[Any], over: Callable[[], None]) -> Callable[[asyncio.Task[None]], None]:
+    def _make_ender(self, call: RunningCall[Any], over: Callable[[], None]) -> Callable[[asyncio.Task[None]], None]:
         def end(task: asyncio.Task[None]) -> None:
             # A task that is cancelled before its first step never runs its own handlers.
-            live.abandon()
-            self.unanswered = self.unanswered or live.unanswered
+            call.abandon()
+            self.unanswered = self.unanswered or call.unanswered
             if all(other.done() for other in self.tasks):
                 over()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from attrs import define, field, frozen
 from astuner.model.gateway.tree.token_tree import Placement
 from astuner.model.rendering.errors import bad_request
 from astuner.model.rendering.reply_parser import Piece
-from astuner.model.rendering.text_encoders import TooManyTokens
 
 if TYPE_CHECKING:
     from astuner.contract.schema import Call, Ids
@@ -120,14 +118,12 @@ class RawTree:
         return None
 
     def _try_encodings(self, point: _Point, rest: str, encode: Encode) -> Iterator[Ids]:
-        with suppress(TooManyTokens):
-            yield encode(rest)
+        yield encode(rest)
         # Some tokenizers treat the start of a text specially, so the last id goes in front.
         last = int(point.own[-1])
-        with suppress(TooManyTokens):
-            fronted = encode(self.renderer.decode((last,)) + rest)
-            if len(fronted) and fronted[0] == last:
-                yield fronted[1:]
+        fronted = encode(self.renderer.decode((last,)) + rest)
+        if len(fronted) and fronted[0] == last:
+            yield fronted[1:]
 
 
 @frozen(kw_only=True, eq=False)

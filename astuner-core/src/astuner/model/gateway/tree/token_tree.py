@@ -17,7 +17,6 @@ from astuner.model.gateway.tree.prompt_cache import PromptCache, digest_text
 from astuner.model.rendering.errors import ApiError
 from astuner.model.rendering.shape_probes import PROBE
 from astuner.model.rendering.template_renderer import TemplateRenderer
-from astuner.model.rendering.text_encoders import TooManyTokens
 
 if TYPE_CHECKING:
     from astuner.contract.schema import Ids
@@ -87,19 +86,19 @@ class TokenTree:
         chain = self._cache.digest_prefixes(request, agent)
         for known in range(len(chain) - 1, 0, -1):
             for point in self._points.get(chain[known], ()):
-                found = self._try_point(point, request, known, text, encode)
+                found = self._continue(point, request, known, text, encode)
                 if found is not None:
                     kept, added = found
                     ids = self._extend(point.call, kept, added)
                     return Placement(
                         parent=point.call, kept=kept, prompt_ids=added, ids=ids, text=text, digest=chain[-1], known=known
                     )
-        try:
-            ids = encode(text)
-        except TooManyTokens:
-            self._cache.forget_prefixes(request, agent)
-            raise
+        ids = encode(text)
         return Placement(parent=None, kept=0, prompt_ids=ids, ids=ids, text=text, digest=chain[-1], known=0)
+
+    def forget(self, request: ChatRequest, agent: str) -> None:
+        """Drop what was cached to place a request that is refused."""
+        self._cache.forget_prefixes(request, agent)
 
     def add_prompt(self, index: int, placement: Placement) -> None:
         """Let later requests start from the prompt of a new call."""
@@ -125,13 +124,6 @@ class TokenTree:
         # An identical retry adds no new point to continue from.
         if all(point.text_digest != other.text_digest or (point.reply is None) != (other.reply is None) for other in points):
             self._points[digest] = (*points, point)
-
-    def _try_point(self, point: _Point, request: ChatRequest, known: int, text: str, encode: Encode) -> tuple[int, Ids] | None:
-        """Return what `_continue` does; None too if there are too many ids to add."""
-        try:
-            return self._continue(point, request, known, text, encode)
-        except TooManyTokens:
-            return None
 
     def _continue(self, point: _Point, request: ChatRequest, known: int, text: str, encode: Encode) -> tuple[int, Ids] | None:
         """Return how many ids stay and which are added, or None if the template does more than append here."""

@@ -1,0 +1,188 @@
+"""Makes the calls of an episode whose engine takes and gives token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, evolve, frozen
+
+from astuner.contract.schema import Message, Request, Sampling
+from astuner.model.gateway.recording.call_maker import BegunTurn
+from astuner.model.gateway.recording.model_call import CallPlan, LiveCall
+from astuner.model.gateway.recording.turn import Turn
+from astuner.model.gateway.tree.raw_prompts import PlainParser
+from astuner.model.rendering.losses import find_changes
+
+if TYPE_CHECKING:
+    from astuner.model.gateway.recording.accepted_request import AcceptedRequest
+    from astuner.model.gateway.recording.answer_examiner import AnswerExaminer
+    from astuner.model.gateway.recording.call_ledger import CallLedger
+    from astuner.model.gateway.recording.call_policy import CallPolicy
+    from astuner.model.gateway.recording.call_seeds import CallIds, Seeds
+    from astuner.model.gateway.recording.engine_sessions import EngineSessions
+    from astuner.model.gateway.recording.prompt_placer import PromptPlacer
+    from astuner.model.gateway.recording.request import ChatRequest
+    from astuner.model.gateway.recording.request_order import RequestOrder
+    from astuner.model.gateway.recording.running_call import FinishedCall
+    from astuner.model.gateway.tree.token_tree import Placement
+    from astuner.model.rendering import TemplateRenderer
+    from astuner.model.rendering.reply_parser import ReplyParser
+
+
+@frozen(kw_only=True, eq=False)
+class PlacedPrompt:
+    """One prompt of a request, and the choices that answer it."""
+
+    placement: Placement
+    room: int
+    """The maximum length of an answer."""
+    seeds: Sequence[int]
+    """One for each choice."""
+    first_choice: int
+    """The number of its first choice among those of the request."""
+
+
+@frozen(kw_only=True, eq=False)
+class CallTerms:
+    """What the choices of one prompt have in common."""
+
+    constraint: Mapping[str, Any] | None
+    """The grammar that the engine enforces."""
+    untrained: str | None
+    """Why no token of the answers may be trained; None if they may be."""
+    sampling: Sampling
+    stop_ids: tuple[int, ...]
+    max_tokens: int
+    session: str
+    messages: tuple[Message, ...]
+    """Those of the prompt."""
+
+
+@define(eq=False, kw_only=True)
+class TokenCallMaker:
+    """The place of a prompt is its position in the token tree."""
+
+    renderer: TemplateRenderer
+    ledger: CallLedger
+    order: RequestOrder
+    prompts: PromptPlacer
+    policy: CallPolicy
+    seeds: Seeds
+    ids: CallIds
+    sessions: EngineSessions
+    examiner: AnswerExaminer
+    timeout_s: float | None
+
+    def place(self, accepted: AcceptedRequest) -> list[Placement]:
+        """Return the place of each prompt; raises ApiError, or LongText if `place_long` is to be called in a thread."""
+        return self.prompts.place(accepted.request, accepted.caller.agent)
+
+    def place_long(self, accepted: AcceptedRequest) -> list[Placement]:
+        """Return the place of each prompt; raises ApiError."""
+        return self.prompts.place_long(accepted.request, accepted.caller.agent)
+
+    def make(self, accepted: AcceptedRequest, places: list[Placement]) -> BegunTurn:
+        """Make a call for each choice of each prompt; raises ApiError if a prompt does not fit."""
+        request, agent = accepted.request, accepted.caller.agent
+        for text in () if request.prompts else find_changes(self.renderer.shape, request.messages):
+            self.ledger.notice(text)
+        rooms = self.prompts.find_rooms(accepted, places)
+        draws = [self.seeds.draw(request, agent, placement.ids.tobytes()) for placement in places]
+        turn = Turn(self.ids.make_response_id(agent, draws[0].seeds[0]), draws)
+        self.ledger.name_response(turn.id, request.preamble)
+        calls: list[LiveCall] = []
+        for placement, room, draw in zip(places, rooms, draws, strict=True):
+            prompt = PlacedPrompt(placement=placement, room=room, seeds=draw.seeds, first_choice=len(calls))
+            calls += self._make_choices(accepted, prompt, turn)
+        return BegunTurn(turn, calls)
+
+    def count(self, places: list[Placement]) -> int:
+        """Return the number of tokens in the first prompt."""
+        return len(places[0].ids)
+
+    async def release(self) -> None:
+        """Release the engine's sessions of the episode."""
+        await self.sessions.release(self.ledger.notice)
+
+    def _make_choices(self, accepted: AcceptedRequest, prompt: PlacedPrompt, turn: Turn) -> list[LiveCall]:
+        terms = self._settle(accepted, prompt)
+        return [self._make_call(accepted, prompt, terms, choice, turn) for choice in range(len(prompt.seeds))]
+
+    def _settle(self, accepted: AcceptedRequest, prompt: PlacedPrompt) -> CallTerms:
+        request, caller, trained = accepted.request, accepted.caller, accepted.trained
+        messages = request.messages
+        if request.prompts:
+            messages = _make_message(self.renderer.decode(prompt.placement.prompt_ids.tolist()))
+        constraint = self.policy.choose_constraint(request, caller.name, trained)
+        sampling = self.policy.choose_sampling(request, caller.name, trained)
+        return CallTerms(
+            constraint=constraint,
+            untrained=self.policy.find_untrained_reason(constraint, trained),
+            sampling=sampling,
+            stop_ids=tuple(sorted({*self.renderer.turn_ends, *sampling.stop_token_ids})),
+            max_tokens=min(sampling.max_tokens, prompt.room),
+            session=self.sessions.open(caller.agent),
+            messages=messages,
+        )
+
+    def _make_call(self, accepted: AcceptedRequest, prompt: PlacedPrompt, terms: CallTerms, choice: int, turn: Turn) -> LiveCall:
+        request, caller = accepted.request, accepted.caller
+        index, seed, placement = self.ledger.number_call(), prompt.seeds[choice], prompt.placement
+        if choice:
+            placement = _share_prompt(placement, index - choice, len(terms.messages))
+        plan = CallPlan(
+            index=index,
+            choice=prompt.first_choice + choice,
+            agent=caller.agent,
+            target_tag=caller.target_tag,
+            placement=placement,
+            request=Request(
+                id=self.sessions.name_request(index),
+                session=terms.session,
+                prompt_ids=prompt.placement.ids.tolist(),
+                sampling=evolve(terms.sampling, max_tokens=terms.max_tokens, stop_token_ids=terms.stop_ids, seed=seed),
+                constraint=terms.constraint,
+                # Stop strings are searched for in the streamed text.
+                stream=request.stream or bool(request.stop),
+            ),
+            stops=request.stop,
+            fills_context=terms.max_tokens == prompt.room,
+            untrained=terms.untrained,
+            messages=terms.messages[placement.known :],
+            tools=request.tools if placement.parent is None else (),
+            wants_logprobs=request.logprobs,
+            streams=request.stream,
+            timeout_s=self.timeout_s,
+            tool_call_id=self.ids.number_tool_calls(caller.agent, seed),
+        )
+        self.prompts.begin(index, request, placement)
+        self.ledger.conversations.begin(index, plan.messages, placement)
+        finish = partial(self._finish, accepted, placement)
+        return LiveCall(
+            plan, turn.events.put_nowait, finish, self.sessions.engine, self.renderer, self._make_parser(request, placement)
+        )
+
+    def _make_parser(self, request: ChatRequest, placement: Placement) -> ReplyParser:
+        if request.prompts:
+            return PlainParser()
+        return self.renderer.parser(placement.text, tools=request.callable_tools, parallel=request.parallel_tool_calls)
+
+    def _finish(self, accepted: AcceptedRequest, placement: Placement, done: FinishedCall) -> None:
+        request = accepted.request
+        self.ledger.finish(accepted.caller, done)
+        tree = self.prompts.choose_tree(request)
+        self.order.change(partial(tree.add_reply, placement, done.call, done.usable, done.closed_by))
+        fault = self.examiner.find_fault(done, (*request.tools, *request.found_tools))
+        self.ledger.ended_by = self.ledger.ended_by or fault
+
+
+def _share_prompt(placement: Placement, first: int, messages: int) -> Placement:
+    """Return the place of a further choice, which adds nothing to the prompt of the first one, a call with this index."""
+    return evolve(placement, parent=first, kept=len(placement.ids), prompt_ids=placement.ids[:0].copy(), known=messages)
+
+
+def _make_message(text: str) -> tuple[Message, ...]:
+    """Return the text added by a raw prompt, as a message for the records."""
+    return ({"role": "user", "content": text},) if text else ()
