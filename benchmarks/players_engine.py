@@ -11,7 +11,7 @@ from attrs import frozen
 from traffic import ANSWER, TOOLS, first_messages, results
 
 from astuner import Tuner, Workflow, WorkflowOutput, WorkflowTask
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import EngineTraits, RunInfo
 from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner.model.rendering import load_renderer
 
@@ -82,6 +82,8 @@ class StubAccess:
 
 class ReachableStubEngine(StubEngine):
     """Other processes reach its servers without this one."""
+
+    traits = EngineTraits(gives_access=True)
 
     def give_access(self) -> StubAccess:
         """Return the way."""

@@ -23,20 +23,21 @@ import sys
 from pathlib import Path
 
 from astuner.contract.errors import RunFailed
-from astuner.contract.protocols import OwnVenv
+from astuner.contract.protocols import BackboneTraits, OwnVenv
 
 FOLDER = Path(__file__).parent
 
 
 class Acme:
     name = "acme"
-    honours = ("*",)
-    inapplicable = {}
-    own_venv = OwnVenv(
-        in_place_with="acme-lib",
-        requirements=FOLDER / "requirements.txt",
-        lock=FOLDER / "lock.txt",
-        overrides=FOLDER / "overrides.txt",
+    traits = BackboneTraits(
+        honours=("*",),
+        own_venv=OwnVenv(
+            in_place_with="acme-lib",
+            requirements=FOLDER / "requirements.txt",
+            lock=FOLDER / "lock.txt",
+            overrides=FOLDER / "overrides.txt",
+        ),
     )
 
     def train(self, run, tasks, recipe, control):

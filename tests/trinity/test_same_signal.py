@@ -18,6 +18,7 @@ from attrs import define, evolve
 from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
+from astuner.contract.protocols import EstimatorTraits, read_traits
 from astuner.contract.schema import Group, Verdict
 from astuner.episodes.judging.advantages import WeightedSample, compute_advantages
 from astuner.episodes.judging.estimators import ReinforcePlusPlus
@@ -108,7 +109,12 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
     run = evolve(plan.run_info(), directory=tmp_path_factory.mktemp("trinity"))
     layout, estimator = Layout(run.directory), plan.recipe.make_estimator(run, control.hooks)
     machine, variables = look_at_machine()
-    wanted = Wanted(layout=layout, model=run.config.model.path, total_steps=100, loss_agg_mode=estimator.default_loss_agg_mode)
+    wanted = Wanted(
+        layout=layout,
+        model=run.config.model.path,
+        total_steps=100,
+        loss_agg_mode=read_traits(estimator, EstimatorTraits).default_loss_agg_mode,
+    )
     native = finish_configuration(run.native, machine, wanted)
     layout.config.write_text(yaml.safe_dump(native), encoding="utf-8")
     write_plan(run, layout.plan, schedule={})

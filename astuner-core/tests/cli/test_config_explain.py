@@ -11,19 +11,24 @@ import pytest
 from astuner.cli import exit_code_of
 
 BACKBONE = """
+from attrs import evolve
+
 from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
 from astuner.settings.config.alignment import Alignment, Constant, Row
 
 
 class Acme(DebugBackbone):
     name = "acme"
-    inapplicable = {**DebugBackbone.inapplicable, "rollout.max_env_worker": "one at a time"}
-    refuses = {"rollout.n_vllm_engine": "it starts no servers"}
-    alignment = Alignment(
-        root="verl",
-        rows=(Row("trainer_common.optim.lr", "actor.lr"), Row("rollout.temperature", "sampler.temperature")),
-        constants=(Constant("adv", "given", "advantages come from core"),),
-        defaults=lambda: {"actor": {"lr": 1e-6, "eps": 1e-8, "api_key": None}},
+    traits = evolve(
+        DebugBackbone.traits,
+        inapplicable={**DebugBackbone.traits.inapplicable, "rollout.max_env_worker": "one at a time"},
+        refuses={"rollout.n_vllm_engine": "it starts no servers"},
+        alignment=Alignment(
+            root="verl",
+            rows=(Row("trainer_common.optim.lr", "actor.lr"), Row("rollout.temperature", "sampler.temperature")),
+            constants=(Constant("adv", "given", "advantages come from core"),),
+            defaults=lambda: {"actor": {"lr": 1e-6, "eps": 1e-8, "api_key": None}},
+        ),
     )
 """
 CONFIG = """\

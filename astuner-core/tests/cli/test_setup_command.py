@@ -16,17 +16,18 @@ Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
 BACKBONE = """
 from pathlib import Path
 
-from astuner.contract.protocols import OwnVenv
+from astuner.contract.protocols import BackboneTraits, OwnVenv
 
 FOLDER = Path(__file__).parent
 
 
 class Acme:
     name = "acme"
-    honours = ("*",)
-    inapplicable = {}
-    own_venv = OwnVenv(
-        in_place_with="acme-trainer", requirements=FOLDER / "acme.txt", lock=FOLDER / "acme.txt", systems=SYSTEMS
+    traits = BackboneTraits(
+        honours=("*",),
+        own_venv=OwnVenv(
+            in_place_with="acme-trainer", requirements=FOLDER / "acme.txt", lock=FOLDER / "acme.txt", systems=SYSTEMS
+        ),
     )
 """
 

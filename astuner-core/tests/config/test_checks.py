@@ -16,22 +16,6 @@ OneProblem = Callable[..., Problem]
 Problems = Callable[..., tuple[Problem, ...]]
 
 
-def test_model_is_required_and_the_remedy_named(problem: OneProblem) -> None:
-    found = problem("astuner:\n  rollout: {user_workflow: a->B}\n")
-    assert (found.key, found.line) == ("astuner.model.path", 1)
-    assert "Qwen/Qwen2.5-0.5B-Instruct" in found.message
-
-
-def test_a_model_of_another_program_needs_no_path_here(load: Load) -> None:
-    text = "astuner: {rollout: {name: openai, user_workflow: a->B}}"
-    assert load(text, backbone="debug").config.model.path == ""
-
-
-def test_a_backbone_that_trains_needs_one_whatever_the_engine(problem: OneProblem) -> None:
-    found = problem("astuner: {rollout: {name: openai, user_workflow: a->B}}", backbone="local")
-    assert (found.key, found.message.partition(":")[0]) == ("astuner.model.path", "this key is required")
-
-
 @pytest.mark.parametrize("path", ["./nope", "/no/such/model", "path/to/model", "~/no-such-model"])
 def test_directory_of_a_model_must_exist(problem: OneProblem, path: str) -> None:
     found = problem(f"astuner:\n  model:\n    path: {path}\n  rollout: {{user_workflow: a->B}}\n")
@@ -73,17 +57,6 @@ def test_prompt_and_response_must_fit_into_the_context(problem: OneProblem) -> N
     assert "(3000)" in found.message
     assert "(15000)" in found.message
     assert "(17999)" in found.message
-
-
-@pytest.mark.parametrize("estimator", ["grpo", "rloo", "dr_grpo"])
-def test_one_episode_per_task_gives_no_signal(problem: OneProblem, estimator: str) -> None:
-    text = f"    num_repeat: 1\n  trainer_common: {{algorithm: {{adv_estimator: {estimator}}}}}\n"
-    found = problem(text, backbone="local")
-    assert (found.key, found.line) == ("astuner.rollout.num_repeat", 6)
-
-
-def test_one_episode_per_task_is_fine_where_nothing_is_trained(load: Load) -> None:
-    assert load("    num_repeat: 1\n", backbone="debug").config.rollout.num_repeat == 1
 
 
 def test_more_mini_batches_than_tasks_are_refused(problem: OneProblem) -> None:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 import pytest
+from attrs import evolve
 
 from astuner.contract.errors import Problem
+from astuner.contract.protocols import EngineTraits
 from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
 from astuner.settings.config.alignment import Alignment, Row
 from astuner.settings.config.core_keys import read_core_keys
@@ -129,16 +131,14 @@ def test_every_key_is_accounted_for_by_the_debug_backbone() -> None:
 
 def test_a_key_that_a_backbone_says_nothing_about_is_unaccounted() -> None:
     class Forgetful(DebugBackbone):
-        inapplicable: ClassVar[Mapping[str, str]] = {
-            key: reason for key, reason in DebugBackbone.inapplicable.items() if key != "trainer_common.*"
-        }
+        traits = evolve(DebugBackbone.traits, inapplicable={})
 
     assert "trainer_common.grad_clip" in find_unaccounted_keys(Forgetful)
     assert "trainer_common.logger" not in find_unaccounted_keys(Forgetful)
 
 
 class ServerEngine:
-    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {"*": ("rollout.n_vllm_engine",), "acme": ("rollout.max_num_seqs",)}
+    traits = EngineTraits(honours={"*": ("rollout.n_vllm_engine",), "acme": ("rollout.max_num_seqs",)})
 
 
 def test_a_key_that_the_chosen_engine_acts_on_is_honoured_whatever_the_backbone_says(load: Callable[..., LoadedConfig]) -> None:

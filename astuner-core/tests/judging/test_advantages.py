@@ -22,8 +22,6 @@ from astuner_devkit.episodes import episode, group
 class BestOrNothing:
     """An estimator of somebody else: it has what the Protocol asks for, and no more."""
 
-    default_loss_agg_mode = "token-mean"
-
     def advantages(self, groups):
         return [(rewards == rewards.max()) - (rewards == rewards.max()).mean() for rewards in groups]
 

@@ -13,10 +13,14 @@ from astuner.settings.planning.plan import Plan, plan_run
 from astuner_devkit.project import write_project
 
 ENGINES = """
+from astuner.contract.protocols import BackboneTraits, EngineTraits
+
 class Usable:
     pass
 
 class Lacking:
+    traits = EngineTraits(reports_lacks=True)
+
     @classmethod
     def lacks(cls, options):
         return None if options else "the machine has no card"
@@ -25,10 +29,7 @@ class Lacking:
 BACKBONE = """
 class Backbone:
     name = "acme"
-    honours = ("*",)
-    inapplicable = {{}}
-    default_engine = {default!r}
-    brings_engines = {brings!r}
+    traits = BackboneTraits(honours=("*",), default_engines={default!r}, brings_engines={brings!r})
 """
 
 Planned = Callable[..., Plan]
@@ -79,17 +80,17 @@ def test_where_none_can_be_used_every_reason_is_told(plan: Planned) -> None:
 
 
 def test_a_single_default_is_taken_as_it_is(plan: Planned) -> None:
-    assert engine_of(plan("usable")) == "usable"
+    assert engine_of(plan(("usable",))) == "usable"
 
 
 def test_a_backbone_without_a_preference_brings_its_own(plan: Planned) -> None:
-    assert engine_of(plan(None)) is None
+    assert engine_of(plan(())) is None
 
 
 def test_what_a_backbone_brings_is_left_to_it(plan: Planned) -> None:
-    assert engine_of(plan(None, name="sglang", brings=("vllm", "sglang"))) is None
+    assert engine_of(plan((), name="sglang", brings=("vllm", "sglang"))) is None
 
 
 def test_sglang_is_refused_where_nobody_brings_it(plan: Planned) -> None:
     with pytest.raises(ConfigError, match=r"'acme' has no engine 'sglang': .* the backbone 'verl'"):
-        plan("usable", name="sglang")
+        plan(("usable",), name="sglang")

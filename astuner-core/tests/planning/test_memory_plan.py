@@ -14,6 +14,8 @@ from astuner.settings.planning.plan import plan_run
 
 MIB = 1 << 20
 BACKBONE = """
+from attrs import evolve
+
 from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
 from astuner.contract.errors import UsageError
 from astuner.settings.memory_estimate.parts import MAIN_MEMORY, MemoryPart, MemoryPlan
@@ -21,7 +23,7 @@ from astuner.settings.memory_estimate.parts import MAIN_MEMORY, MemoryPart, Memo
 
 class Acme(DebugBackbone):
     name = "acme"
-    throwaway = False
+    traits = evolve(DebugBackbone.traits, throwaway=False, plans_memory=True)
 
     @classmethod
     def plan_memory(cls, run_info, question):

@@ -27,16 +27,16 @@ def test_no_time_is_made_up(tmp_path):
 
 
 def test_a_context_beyond_the_models_own_is_named(tmp_path):
-    (said,) = advise(load(tmp_path, context=512), GPUS)
+    (said,) = advise(load(tmp_path, context=512), GPUS, trains=True)
     assert said.startswith("rollout.max_model_len is 18,000, and the model was made for contexts of 512 ")
 
 
 def test_a_context_that_fits_is_not_mentioned(tmp_path):
-    assert list(advise(load(tmp_path, context=32768), GPUS)) == []
-    assert list(advise(load(tmp_path), GPUS)) == []
+    assert list(advise(load(tmp_path, context=32768), GPUS, trains=True)) == []
+    assert list(advise(load(tmp_path), GPUS, trains=True)) == []
 
 
 def test_defaults_for_gpus_are_named_on_a_machine_without(tmp_path):
-    (said,) = advise(load(tmp_path, "data.train_batch_size"), NONE)
+    (said,) = advise(load(tmp_path, "data.train_batch_size"), NONE, trains=True)
     assert "the defaults of rollout.num_repeat, rollout.max_model_len, trainer_common.total_training_steps" in said
-    assert list(advise(load(tmp_path, backbone="debug"), NONE)) == []
+    assert list(advise(load(tmp_path, "data.train_batch_size"), NONE, trains=False)) == []

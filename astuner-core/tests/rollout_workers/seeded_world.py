@@ -12,7 +12,7 @@ from typing import Any
 
 from astuner import Judge, Tuner, Verdict, Workflow, WorkflowOutput, WorkflowTask
 from astuner.contract.errors import ServiceUnavailable
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import EngineTraits, RunInfo
 from astuner.contract.schema import Capabilities, Chunk, Group, Request
 from astuner.model.rendering import load_renderer
 
@@ -77,6 +77,8 @@ class OwnAccess:
 
 class SharedSeededEngine(SeededEngine):
     """Players reach its models without it."""
+
+    traits = EngineTraits(gives_access=True)
 
     def give_access(self) -> OwnAccess:
         return OwnAccess(self._run_info)

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
+from astuner.contract.protocols import BackboneTraits, EngineTraits
 from astuner.runs.training import loop
+from astuner.runs.training.learner import LearnerTraits
 from astuner.runs.training.token_values import TokenValues
 
 
 class ServingBackbone:
     name = "serving"
-    honours = ("*",)
+    traits = BackboneTraits(honours=("*",))
     overlaps = False
 
     def train(self, run: Any, tasks: Any, recipe: Any, control: Any) -> Any:
@@ -34,10 +37,14 @@ class OverlappingBackbone(ServingBackbone):
 
 
 class Learner:
+    traits = LearnerTraits(serves_weights=True, brings_engine=True, compares_with_reference=True, records_tokens=True)
+
     def __init__(self, run: Any, recipe: Any, control: Any, overlaps: bool) -> None:
-        self.estimator, self.overlaps, self.step = recipe.make_estimator(run, control.hooks), overlaps, 0
+        self.estimator, self.step = recipe.make_estimator(run, control.hooks), 0
+        self.traits = evolve(self.traits, overlaps=overlaps)
         self._engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
         self._engine.update_weights = self._serve
+        self._engine.traits = EngineTraits(measures_busy_time=True)
         self._engine.busy_s, self._engine.generate = 0.0, self._count_as_a_second(self._engine.generate)
         self._compared = 0
         self._rows: Sequence[Any] = ()

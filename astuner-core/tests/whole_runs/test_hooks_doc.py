@@ -22,7 +22,7 @@ from harness import REPOSITORY
 
 from astuner import Verdict
 from astuner.contract.errors import DataError, PluginError, RunFailed
-from astuner.contract.protocols import Candidate, Sampled, SandboxSpec
+from astuner.contract.protocols import Candidate, EstimatorTraits, Sampled, SandboxSpec
 from astuner.contract.schema import Failure, Notice, StepReport, Task, Unjudged, ValidationReport, WorkflowTask
 from astuner_devkit import episode, group, run_info
 from astuner_devkit.contracts import HooksContract, list_rules, run_contract
@@ -177,7 +177,7 @@ def test_advantages_are_clipped(hooks: Any, tmp_path: Path):
     made = hooks(example("clipped_advantages")()).make_estimator(grpo, None, run_info(tmp_path))
     (clipped,) = made.advantages([np.array([0.0] * 99 + [1.0])])
     assert clipped.max() == 3.0
-    assert made.default_loss_agg_mode
+    assert made.traits == EstimatorTraits()
 
 
 def test_first_messages_are_cut(hooks: Any, tmp_path: Path):

@@ -49,8 +49,6 @@ class Runner:
 class Broken:
     """An estimator of somebody's that is not done yet."""
 
-    default_loss_agg_mode = "token-mean"
-
     def advantages(self, rewards: Any) -> Any:
         raise ZeroDivisionError("no spread")
 

@@ -15,7 +15,7 @@ import pytest
 from attrs import evolve
 
 from astuner.contract.errors import ConfigError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import BackboneTraits, RunInfo
 from astuner.contract.schema import Request
 from astuner.settings.config.model import Config, Debug, Model
 from astuner.settings.config.rollout import Rollout
@@ -368,9 +368,9 @@ def test_the_engine_is_used_between_start_and_close(model: Path, ask: Ask) -> No
 
 class Local:
     name = "local"
-    honours = ()
-    inapplicable = {"rollout.n_vllm_engine": "in process"}  # noqa: RUF012
-    refuses = {"rollout.tensor_model_parallel_size": "one device"}  # noqa: RUF012
+    traits = BackboneTraits(
+        inapplicable={"rollout.n_vllm_engine": "in process"}, refuses={"rollout.tensor_model_parallel_size": "one device"}
+    )
 
 
 @pytest.mark.parametrize("key", ["rollout.n_vllm_engine", "rollout.tensor_model_parallel_size", "rollout.max_num_seqs"])

@@ -80,8 +80,8 @@ def _explain_config(
     conf: Path, overrides: Sequence[str], backbone: str | None, *, with_faults: bool
 ) -> tuple[Explanation, Sequence[Problem], Sequence[str]]:
     """Return the explanation, the problems and the notices; `with_faults` explains what is sound of a YAML with mistakes."""
-    from astuner.contract.protocols import SettledValue
-    from astuner.contract.protocols.optional import BringsEngines, GivesAccess, find_offer
+    from astuner.contract.protocols import BackboneTraits, EngineTraits, SettledValue
+    from astuner.contract.protocols.traits import read_traits
     from astuner.episodes.rollout.player_count import choose_count, count_cores
     from astuner.settings.config.loading import examine_config, load_config
     from astuner.settings.planning.chooser import Chooser
@@ -103,8 +103,9 @@ def _explain_config(
     explanation = explain_config(loaded, table, [chosen_backbone, *([engine] if engine else [])])
     problems, notices = check_honoured(loaded, table)
     if table.find_honour("rollout.players").acted_on:
-        reachable = find_offer(trainer, BringsEngines) if target is None else find_offer(target, GivesAccess)
-        players = choose_count(loaded.config, reachable=reachable is not None, cores=count_cores())
+        brought = bool(read_traits(trainer, BackboneTraits).brings_engines)
+        reachable = brought if target is None else read_traits(target, EngineTraits).gives_access
+        players = choose_count(loaded.config, reachable=reachable, cores=count_cores())
         settled = SettledValue(key="rollout.players", value=players.count, because=players.why)
         explanation = evolve(explanation, settled=(settled, *explanation.settled))
     if explanation.native is not None:

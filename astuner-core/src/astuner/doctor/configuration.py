@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.doctor.backbones import backbone_rows, find_common_problems, try_backbones
 from astuner.doctor.model import model_rows
 from astuner.doctor.packages import extension_rows
@@ -15,6 +16,7 @@ from astuner.doctor.space import space_rows
 from astuner.settings.config.loading import LoadedConfig, examine_config
 from astuner.settings.config.places import sort_problems
 from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.component_traits import load_with_traits
 
 
 def configuration_rows(conf: Path) -> Iterator[Row]:
@@ -44,13 +46,21 @@ def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
         yield Row(area="configuration", what="notice", detail=notice)
     faulty = any(problem.key is not None and problem.key.startswith("astuner.model") for problem in loaded.problems)
     if config.model.path and not faulty:
-        # The engine of `debug` may have its own model, or none; any other run trains this one.
-        weightless = config.backbone == "debug" and config.rollout.name != "auto"
+        # Where nothing is trained, the engine may have its own model, or none.
+        weightless = config.rollout.name != "auto" and not _trains(catalog, config.backbone, conf)
         yield from model_rows(config.model.path, weightless=weightless)
     yield from port_rows(config)
     yield from space_rows(Path(config.experiment_dir))
     yield from extension_rows(catalog, config.plugins.options)
     yield from backbone_rows(trials, config.backbone, problems)
+
+
+def _trains(catalog: Catalog, backbone: str, conf: Path) -> bool:
+    with suppress(AstunerError):
+        candidate = catalog.find("backbone", backbone, config_dir=conf.parent, key="astuner.backbone")
+        trains: bool = load_with_traits(candidate)[1].trains
+        return trains
+    return True
 
 
 def _problem_rows(problems: tuple[Problem, ...]) -> Iterator[Row]:

@@ -10,7 +10,9 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from astuner.contract.protocols import Candidate
+from attrs import evolve
+
+from astuner.contract.protocols import BackboneTraits, Candidate
 from astuner.contract.schema import CheckpointSaved, Event, StepReport, ValidationReport
 from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.store.directory import RunDirectory
@@ -20,8 +22,7 @@ class Counting:
     """Counts its steps, and saves the count."""
 
     name: ClassVar[Any] = "counting"
-    honours: ClassVar[Any] = ("model", "data", "trainer_common.*", "rollout.*")
-    inapplicable: ClassVar[Any] = {"debug.*": "only debug reads it"}
+    traits = BackboneTraits(honours=("model", "data", "trainer_common.*", "rollout.*"))
 
     def train(self, run: Any, tasks: Any, recipe: Any, control: Any) -> Generator[Event]:
         for step in range(self.first(control), tasks.total_steps + 1):
@@ -65,35 +66,27 @@ class CapitalName(Counting):
 
 
 class UnknownKey(Counting):
-    honours = (*Counting.honours, "trainer_common.learning_rate")
+    traits = evolve(Counting.traits, honours=("trainer_common.learning_rate",))
 
 
 class UnknownKeyOfASection(Counting):
-    honours = (*Counting.honours, "rollout.multi_turn.max_stepps")
+    traits = evolve(Counting.traits, honours=("rollout.multi_turn.max_stepps",))
 
 
 class OptionOfAnEngine(Counting):
-    honours = (*Counting.honours, "rollout.local.kv_tokens")
+    traits = evolve(Counting.traits, honours=("rollout.local.kv_tokens",))
 
 
 class UnknownRefusal(Counting):
-    refuses: ClassVar[Any] = {"rolout.*": "not supported yet"}
-
-
-class OneString(Counting):
-    honours = "model"
+    traits = evolve(Counting.traits, refuses={"rolout.*": "not supported yet"})
 
 
 class NoReason(Counting):
-    inapplicable: ClassVar[Any] = {"debug.*": ""}
-
-
-class ListsWithoutReasons(Counting):
-    inapplicable: ClassVar[Any] = ("debug.*",)
+    traits = evolve(Counting.traits, inapplicable={"debug.*": ""})
 
 
 class Silent(Counting):
-    honours = ("model", "data", "rollout.*")
+    traits = BackboneTraits(honours=("model", "data", "rollout.*"))
 
 
 class CountsFromZero(Counting):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from attrs import frozen
 
+from astuner.contract.protocols import EstimatorTraits
 from astuner.episodes.judging.estimators import (
     DrGrpo,
     ReinforcePlusPlus,
@@ -45,8 +46,6 @@ class TestReinforcePlusPlusEpisode(EstimatorContract):
 class Centred:
     """A good estimator."""
 
-    default_loss_agg_mode = "token-mean"
-
     def advantages(self, groups: Sequence[Rewards]) -> Sequence[Any]:
         return [self.of(rewards) for rewards in groups]
 
@@ -60,7 +59,7 @@ class TakesOneGroup(Centred):
 
 
 class OddAggregation(Centred):
-    default_loss_agg_mode = "mean"
+    traits = EstimatorTraits(default_loss_agg_mode="mean")
 
 
 class OnePerGroup(Centred):
@@ -133,6 +132,8 @@ class StepBaseline(Centred):
 
 
 class OnePerEpisode(Centred):
+    traits = EstimatorTraits(weighs_tokens=True)
+
     def token_advantages(self, groups: Sequence[Rewards], returns: Sequence[Sequence[Rewards]]) -> Sequence[Any]:
         return self.advantages(groups)
 
@@ -148,7 +149,11 @@ BAD = [
     ("test_shapes_are_kept", FailsOnALoneSibling, "ValueError: no sibling to compare with"),
     ("test_advantages_are_finite", DividesByNothing, "rewards [1.0] gave [nan]: add a small number"),
     ("test_equal_rewards_give_no_signal", KeepsTheReward, "rewards that are all 1.0 gave [1.0, "),
-    ("test_equal_rewards_of_a_group_give_it_no_signal", StepBaseline, "or set `group_relative = False` if all"),
+    (
+        "test_equal_rewards_of_a_group_give_it_no_signal",
+        StepBaseline,
+        "or write `traits = EstimatorTraits(",
+    ),
     ("test_advantages_of_tokens_have_their_shapes", OnePerEpisode, "returns of [[3, 0, 1], [2], []] tokens gave"),
     ("test_equal_siblings_get_the_same", FirstComeFirstServed, "siblings with the reward 0.0 got [-0.5, -0.52]"),
     ("test_a_better_reward_is_no_disadvantage", PrefersTheWorse, "gave [0.5, -0.5, 0.5, -0.5]: prefer the better"),

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from astuner.contract.protocols import Control, RunInfo, SettledValue, TaskSource, TinyModelJob, WarmStartJob, WarmStartResult
+from astuner.contract.protocols import (
+    BackboneTraits,
+    Control,
+    RunInfo,
+    SettledValue,
+    TaskSource,
+    TinyModelJob,
+    WarmStartJob,
+    WarmStartResult,
+)
 from astuner.contract.schema import Event
 from astuner.runs.training.keys import LOOP_HONOURS
-from astuner.settings.config.alignment import Alignment
 from astuner.shared.processes.gpus import gpu_count
 from astuner_local.alignment import ALIGNMENT
 from astuner_local.device import read_device
@@ -25,26 +33,32 @@ class LocalBackbone:
     """Trains on the CPU, or on the one GPU that torch finds."""
 
     name: ClassVar[str] = "local"
-    default_engine: ClassVar[str] = "local"
-    honours: ClassVar[tuple[str, ...]] = (
-        *LOOP_HONOURS,
-        "rollout.max_num_seqs",
-        "rollout.name",
-        "trainer_common.algorithm.use_kl_in_reward",
-        "trainer_common.algorithm.kl_ctrl.kl_coef",
+    traits = BackboneTraits(
+        default_engines=("local",),
+        honours=(
+            *LOOP_HONOURS,
+            "rollout.max_num_seqs",
+            "rollout.name",
+            "trainer_common.algorithm.use_kl_in_reward",
+            "trainer_common.algorithm.kl_ctrl.kl_coef",
+        ),
+        inapplicable={
+            "trainer_common.nnodes": "local is one machine",
+            "trainer_common.n_gpus_per_node": "local takes the one device that torch finds",
+            "trainer_common.fsdp_config.*": "nothing is sharded on one device",
+            "rollout.n_vllm_engine": "the engine 'local' works in the trainer's own process; 'vllm' starts servers",
+            "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
+        },
+        refuses={
+            "rollout.tensor_model_parallel_size": "the engine 'local' runs on one device; 'vllm' spreads over several",
+            "trainer_common.ulysses_sequence_parallel_size": "a sequence is computed on one device",
+        },
+        alignment=ALIGNMENT,
+        warm_starts=True,
+        makes_tiny_models=True,
+        settles_values=True,
+        plans_memory=True,
     )
-    inapplicable: ClassVar[Mapping[str, str]] = {
-        "trainer_common.nnodes": "local is one machine",
-        "trainer_common.n_gpus_per_node": "local takes the one device that torch finds",
-        "trainer_common.fsdp_config.*": "nothing is sharded on one device",
-        "rollout.n_vllm_engine": "the engine 'local' works in the trainer's own process; 'vllm' starts servers",
-        "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
-    }
-    refuses: ClassVar[Mapping[str, str]] = {
-        "rollout.tensor_model_parallel_size": "the engine 'local' runs on one device; 'vllm' spreads over several",
-        "trainer_common.ulysses_sequence_parallel_size": "a sequence is computed on one device",
-    }
-    alignment: ClassVar[Alignment] = ALIGNMENT
 
     @classmethod
     def settle_values(cls, run_info: RunInfo) -> Sequence[SettledValue]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from transformers.utils.logging import disable_progress_bar
 
 from astuner.contract.errors import ConfigError, Problem, UsageError
-from astuner.contract.protocols import Control, Estimator, RunInfo
+from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunInfo, read_traits
 from astuner.contract.schema import Sample
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.runs.store.atomic import explain_os_errors
+from astuner.runs.training.learner import LearnerTraits
 from astuner.runs.training.token_values import TokenValues
 from astuner.settings.config.adapters import ADAPTER_FILE, read_adapters
 from astuner_local.device import choose_device
@@ -43,6 +44,10 @@ MAY_DIFFER = ("total_steps",)
 class Learner:
     """The model that learns, and its engine."""
 
+    traits: ClassVar[LearnerTraits] = LearnerTraits(
+        serves_weights=True, brings_engine=True, brings_renderer=True, compares_with_reference=True, records_tokens=True
+    )
+
     model: Any
     renderer: TemplateRenderer
     trainer: Trainer
@@ -56,11 +61,6 @@ class Learner:
     def step(self) -> int:
         """The last trained step."""
         return self.trainer.step
-
-    @property
-    def overlaps(self) -> bool:
-        """One process does one thing at a time."""
-        return False
 
     def own_engine(self) -> LocalEngine | None:
         """Make an engine over the module itself; None when the user named another engine."""
@@ -119,7 +119,7 @@ def open_learner(
     options = TrainerOptions.from_native(
         run.native["trainer"],
         total_steps=total_steps,
-        loss_agg_mode=cast("Any", estimator.default_loss_agg_mode),
+        loss_agg_mode=cast("Any", read_traits(estimator, EstimatorTraits).default_loss_agg_mode),
         dtype=compute_dtype(config.model.path, settings["dtype"]),
     )
     engine = engine_options(recipe)

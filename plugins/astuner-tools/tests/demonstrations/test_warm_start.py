@@ -17,14 +17,17 @@ import json
 import shutil
 from pathlib import Path
 
+from attrs import evolve
+
 from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
 from astuner.contract.errors import UsageError
-from astuner.contract.protocols import Fit, Tracked, WarmStartResult
+from astuner.contract.protocols import BackboneTraits, Fit, Tracked, WarmStartResult
 
 
 class Learns(DebugBackbone):
-    honours = ("*",)
-    inapplicable = {}
+    traits = BackboneTraits(
+        honours=("*",), default_engines=DebugBackbone.traits.default_engines, throwaway=True, trains=False, warm_starts=True
+    )
 
     def warm_start(self, run, job, say):
         say(f"{len(job.train)}+{len(job.held_out)} rows, {job.epochs} epochs of {job.batch_size}, {job.lr:g}, seed {job.seed}")
@@ -45,6 +48,8 @@ class Breaks(Learns):
 
 
 class Picky(Learns):
+    traits = evolve(Learns.traits, checks_warm_starts=True)
+
     def check_warm_start(self, run, job):
         raise UsageError(f"no {len(job.train)} rows of {Path(job.model).name}")
 
@@ -64,6 +69,8 @@ class Adapts(Learns):
 
 
 class Tiny(Learns):
+    traits = evolve(Learns.traits, makes_tiny_models=True)
+
     def make_tiny_tokenizer(self, job):
         from astuner_devkit.tokenizer import tiny_tokenizer
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from astuner.contract.protocols import Control, OwnVenv, RunInfo, TaskSource
+from astuner.contract.protocols import BackboneTraits, Control, RunInfo, TaskSource
 from astuner.contract.schema import Event
-from astuner.settings.config.alignment import Alignment
 from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.own_venv import OWN_VENV
 
@@ -23,22 +22,24 @@ class TrinityBackbone:
     """Trains with Trinity-RFT 0.6 and verl 0.8."""
 
     name: ClassVar[str] = "trinity"
-    brings_engines: ClassVar[tuple[str, ...]] = ("vllm",)
-    honours: ClassVar[tuple[str, ...]] = (
-        "trainer_common.test_freq",
-        "trainer_common.val_before_train",
-        "trainer_common.token_record.most_gb",
+    traits = BackboneTraits(
+        brings_engines=("vllm",),
+        honours=(
+            "trainer_common.test_freq",
+            "trainer_common.val_before_train",
+            "trainer_common.token_record.most_gb",
+        ),
+        inapplicable={
+            "trainer_common.algorithm.kl_penalty": "the divergence cannot be part of the reward",
+            "trainer_common.algorithm.kl_ctrl.kl_coef": "the divergence cannot be part of the reward",
+            "trainer_common.algorithm.filter_groups.max_num_gen_batches": NO_FILTER,
+            "rollout.players": "Trinity's runners are the players; trinity.explorer.runner_per_model sets how many",
+            "gateway.port": "each process that plays episodes has its own gateway, on a free port",
+        },
+        alignment=ALIGNMENT,
+        own_venv=OWN_VENV,
+        plans_memory=True,
     )
-    inapplicable: ClassVar[Mapping[str, str]] = {
-        "trainer_common.algorithm.kl_penalty": "the divergence cannot be part of the reward",
-        "trainer_common.algorithm.kl_ctrl.kl_coef": "the divergence cannot be part of the reward",
-        "trainer_common.algorithm.filter_groups.max_num_gen_batches": NO_FILTER,
-        "rollout.players": "Trinity's runners are the players; trinity.explorer.runner_per_model sets how many",
-        "gateway.port": "each process that plays episodes has its own gateway, on a free port",
-    }
-    refuses: ClassVar[Mapping[str, str]] = {}
-    alignment: ClassVar[Alignment] = ALIGNMENT
-    own_venv: ClassVar[OwnVenv] = OWN_VENV
 
     @classmethod
     def plan_memory(cls, run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:

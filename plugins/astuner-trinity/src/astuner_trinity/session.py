@@ -12,7 +12,7 @@ import yaml
 from attrs import define, evolve
 
 from astuner.contract.errors import ConfigError, Problem, UsageError
-from astuner.contract.protocols import Control, RunInfo, TaskSource
+from astuner.contract.protocols import Control, EstimatorTraits, RunInfo, TaskSource, read_traits
 from astuner.contract.schema import Event
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import StoredEpisodes
@@ -94,7 +94,7 @@ class Session:
                 layout=layout,
                 model=model,
                 total_steps=schedule.total,
-                loss_agg_mode=estimator.default_loss_agg_mode,
+                loss_agg_mode=read_traits(estimator, EstimatorTraits).default_loss_agg_mode,
                 rollout=rollout,
                 groups_at_once=groups_at_once(rollout.max_env_worker, rollout.num_repeat, run.config.data.train_batch_size),
             )

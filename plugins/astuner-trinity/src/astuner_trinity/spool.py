@@ -50,6 +50,10 @@ class Spool:
         """Write a finished episode, before it is judged."""
         self._write("episode", episode=dump_episode(episode))
 
+    def add_encoded(self, episode: Episode, line: bytes) -> None:
+        """Write a finished episode."""
+        self.add_episode(episode)
+
     def add_verdicts(self, group: Group) -> None:
         """Write the verdicts on a group."""
         found = {episode.id: dump_verdict(episode.verdict) for episode in group.episodes if episode.verdict is not None}

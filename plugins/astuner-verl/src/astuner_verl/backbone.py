@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from astuner.contract.protocols import Control, RunInfo, SettledValue, TaskSource, WarmStartJob, WarmStartResult
+from astuner.contract.protocols import BackboneTraits, Control, RunInfo, SettledValue, TaskSource, WarmStartJob, WarmStartResult
 from astuner.contract.schema import Event
 from astuner.runs.training.keys import LOOP_HONOURS
-from astuner.settings.config.alignment import Alignment
 from astuner_verl.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -21,19 +20,24 @@ class VerlBackbone:
     """Trains with verl 0.9, on GPUs or on the CPU."""
 
     name: ClassVar[str] = "verl"
-    brings_engines: ClassVar[tuple[str, ...]] = ("vllm", "sglang", "transformers")
-    honours: ClassVar[tuple[str, ...]] = (
-        *LOOP_HONOURS,
-        "trainer_common.algorithm.rollout_is_threshold",
-        "trainer_common.optim.lr_warmup_steps",
-        "trainer_common.optim.lr_scheduler_type",
+    traits = BackboneTraits(
+        brings_engines=("vllm", "sglang", "transformers"),
+        honours=(
+            *LOOP_HONOURS,
+            "trainer_common.algorithm.rollout_is_threshold",
+            "trainer_common.optim.lr_warmup_steps",
+            "trainer_common.optim.lr_scheduler_type",
+        ),
+        inapplicable={
+            "rollout.n_vllm_engine": "there are as many engines as fit: the run's GPUs divided by tensor_model_parallel_size",
+            "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
+        },
+        alignment=ALIGNMENT,
+        warm_starts=True,
+        checks_warm_starts=True,
+        settles_values=True,
+        plans_memory=True,
     )
-    inapplicable: ClassVar[Mapping[str, str]] = {
-        "rollout.n_vllm_engine": "there are as many engines as fit: the GPUs of the run divided by tensor_model_parallel_size",
-        "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
-    }
-    refuses: ClassVar[Mapping[str, str]] = {}
-    alignment: ClassVar[Alignment] = ALIGNMENT
 
     @classmethod
     def settle_values(cls, run_info: RunInfo) -> Sequence[SettledValue]:

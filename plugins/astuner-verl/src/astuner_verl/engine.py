@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
+from astuner.contract.protocols import EngineTraits
 from astuner.contract.schema import Capabilities, Chunk, FinishReason, Request
 
 SEEDS = 2**63
@@ -16,6 +17,8 @@ SEEDS = 2**63
 
 class VerlEngine:
     """Asks verl's client; the calls of a session go to one server, which keeps its prefix."""
+
+    traits = EngineTraits(measures_busy_time=True, gives_access=True)
 
     def __init__(self, client: Any, *, max_model_len: int, seeds: bool, version: int, serve: Callable[[int], None]) -> None:
         """Take a client of running engines, whether they support seeds, their weights' version, and what updates them."""

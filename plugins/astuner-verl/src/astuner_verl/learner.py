@@ -16,11 +16,12 @@ import yaml
 from attrs import define, field
 
 from astuner.contract.errors import UsageError
-from astuner.contract.protocols import Control, Estimator, RunInfo
+from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunInfo, read_traits
 from astuner.contract.schema import Sample
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.runs.store.atomic import explain_os_errors
 from astuner.runs.training.adapters import check_whole_model
+from astuner.runs.training.learner import LearnerTraits
 from astuner.runs.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
 from astuner.runs.training.schedule import compute_learning_rate
 from astuner.runs.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
@@ -71,9 +72,16 @@ class VerlLearner:
     _serving: dict[str, float] = field(factory=dict, init=False)
 
     @property
-    def overlaps(self) -> bool:
-        """Whether engines continue while the trainer works."""
-        return bool(get(self.native, MODE) == SEPARATE)
+    def traits(self) -> LearnerTraits:
+        """Separate engines continue while the trainer works."""
+        return LearnerTraits(
+            overlaps=get(self.native, MODE) == SEPARATE,
+            serves_weights=True,
+            brings_engine=True,
+            brings_renderer=True,
+            compares_with_reference=True,
+            records_tokens=True,
+        )
 
     def own_engine(self) -> VerlEngine:
         """Return the engines that verl placed; they serve the trainer's weights from the start."""
@@ -225,7 +233,7 @@ def open_learner(
                 Machine.here(cluster.device, cluster.gpus_per_node),
                 rollout=config.rollout,
                 model=base,
-                loss_agg_mode=estimator.default_loss_agg_mode,
+                loss_agg_mode=read_traits(estimator, EstimatorTraits).default_loss_agg_mode,
                 steps=total_steps,
             )
             if not trains:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from attrs import evolve
 
-from astuner.contract.protocols import RunInfo, SettledValue
+from astuner.contract.protocols import EngineTraits, RunInfo, SettledValue
 from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner_vllm.generate_request import CONSTRAINTS
 from astuner_vllm.options import VllmOptions
@@ -24,16 +24,23 @@ class VllmEngine:
     """Generates on vLLM servers. Lives in the event loop in which `start` is called."""
 
     Options: ClassVar[type[VllmOptions]] = VllmOptions
-    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "*": ("rollout.n_vllm_engine", "rollout.tensor_model_parallel_size", "rollout.max_num_seqs"),
-        "debug": (
-            "debug.debug_vllm_port",
-            "debug.debug_vllm_seed",
-            "debug.debug_tensor_parallel_size",
-            "rollout.max_num_seqs",
-            "model.dtype",
-        ),
-    }
+    traits = EngineTraits(
+        honours={
+            "*": ("rollout.n_vllm_engine", "rollout.tensor_model_parallel_size", "rollout.max_num_seqs"),
+            "debug": (
+                "debug.debug_vllm_port",
+                "debug.debug_vllm_seed",
+                "debug.debug_tensor_parallel_size",
+                "rollout.max_num_seqs",
+                "model.dtype",
+            ),
+        },
+        reports_lacks=True,
+        settles_values=True,
+        plans_memory=True,
+        reports_progress=True,
+        gives_access=True,
+    )
 
     def __init__(self, options: VllmOptions, run_info: RunInfo) -> None:
         """Use `from_run`."""

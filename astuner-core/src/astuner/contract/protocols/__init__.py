@@ -6,25 +6,27 @@ strictly, and it is passed as the only argument of the constructor. Without `Opt
 A class that must know the run has a classmethod `from_run(options, run_info)`, which is called instead of the constructor
 (`options` is None without `Options`).
 
-Optional offers of a component are small Protocols in `astuner.contract.protocols.optional`.
+What a component offers beyond that is its `traits`, one record for each kind (`astuner.contract.protocols.traits`).
 """
 
 from __future__ import annotations
 
-from astuner.contract.protocols.backbone import Backbone
+from astuner.contract.protocols.backbone import Backbone, BackboneTraits
 from astuner.contract.protocols.candidate import Candidate
-from astuner.contract.protocols.components import Detector, Estimator, Judge, Logger, Reader, Sampled
-from astuner.contract.protocols.engine import Engine, MakeEngine
+from astuner.contract.protocols.components import Detector, Estimator, EstimatorTraits, Judge, Logger, Reader, Sampled
+from astuner.contract.protocols.engine import Engine, EngineAccess, EngineTraits, MakeEngine, Say
 from astuner.contract.protocols.own_venv import OwnVenv
 from astuner.contract.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
 from astuner.contract.protocols.sandbox import CommandResult, Sandboxes, SandboxSession, SandboxSpec
 from astuner.contract.protocols.settled_value import SettledValue
 from astuner.contract.protocols.tracker import ContextPolicy, ContextRoom, EpisodeIdentity, MakeTracker, Tracked, Tracker
+from astuner.contract.protocols.traits import has_methods, read_traits
 from astuner.contract.protocols.warm_start import Fit, TinyModelJob, WarmStartJob, WarmStartResult
 from astuner.contract.protocols.workflow import ChatModel, Environment, MakeEnvironment, Tuner, Workflow
 
 __all__ = [
     "Backbone",
+    "BackboneTraits",
     "Candidate",
     "ChatModel",
     "CommandResult",
@@ -34,10 +36,13 @@ __all__ = [
     "Control",
     "Detector",
     "Engine",
+    "EngineAccess",
+    "EngineTraits",
     "Environment",
     "EpisodeIdentity",
     "EpisodeStore",
     "Estimator",
+    "EstimatorTraits",
     "Fit",
     "Judge",
     "Logger",
@@ -51,6 +56,7 @@ __all__ = [
     "SandboxSession",
     "SandboxSpec",
     "Sandboxes",
+    "Say",
     "SettledValue",
     "TaskSource",
     "TinyModelJob",
@@ -60,4 +66,6 @@ __all__ = [
     "WarmStartJob",
     "WarmStartResult",
     "Workflow",
+    "has_methods",
+    "read_traits",
 ]

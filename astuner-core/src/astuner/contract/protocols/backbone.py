@@ -2,27 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from attrs import field, frozen
+from attrs.validators import instance_of, optional
+
+from astuner.contract.protocols.own_venv import OwnVenv
 from astuner.contract.protocols.run import Control, RunInfo, TaskSource
+from astuner.contract.protocols.traits import FLAG, NAMES, REASONS, promise
 from astuner.contract.schema import Event
+
+if TYPE_CHECKING:
+    from astuner.settings.config.alignment import Alignment
+
+
+@frozen(kw_only=True)
+class BackboneTraits:
+    """What a backbone acts on and can do. The methods that a flag names are described with it."""
+
+    honours: tuple[str, ...] = field(default=(), validator=NAMES)
+    """Key paths below `astuner` that it acts on, as shell patterns (`trainer_common.optim.*`)."""
+    inapplicable: Mapping[str, str] = field(factory=dict, validator=REASONS)
+    """Key patterns that have no meaning for it, with the reason; setting one is answered with a notice."""
+    refuses: Mapping[str, str] = field(factory=dict, validator=REASONS)
+    """Key patterns that it does not support, with the reason; setting one is an error."""
+    alignment: Alignment | None = None
+    """The table from our keys to those of its own configuration; the result comes as `run.native`."""
+    default_engines: tuple[str, ...] = field(default=(), validator=NAMES)
+    """What `rollout.name: auto` means: the first of them that is installed with all its requirements. A single one is always
+    taken, and its problems are the user's. Empty for a backbone that brings its engine."""
+    brings_engines: tuple[str, ...] = field(default=(), validator=NAMES)
+    """The values of `rollout.name` for which no engine of a plugin is made, since it serves these itself."""
+    own_venv: OwnVenv | None = field(default=None, validator=optional(instance_of(OwnVenv)))
+    """For libraries that cannot share an environment with those of its users: what `astuner setup NAME` makes."""
+    trains: bool = field(default=True, validator=FLAG)
+    """False if it only plays: then nothing asks for episodes to compare, or for a model whose weights are at hand."""
+    throwaway: bool = field(default=False, validator=FLAG)
+    """Whether it keeps only its latest run, in `EXPERIMENT.NAME` next to the experiment's directory."""
+    warm_starts: bool = promise("warm_start")
+    """`warm_start(run, job: WarmStartJob, say) -> WarmStartResult`: train on demonstrations, for `astuner warm-start`, on the
+    cross entropy of the trained tokens, alike for the same job. Order and rate come from `astuner.runs.training.supervised`; `say`
+    shows a line of progress."""
+    checks_warm_starts: bool = promise("check_warm_start")
+    """`check_warm_start(run, job: WarmStartJob)`: raise `AstunerError` for what `warm_start` would refuse; called before anything
+    is played or started."""
+    makes_tiny_models: bool = promise("make_tiny_tokenizer", "make_tiny_model")
+    """`make_tiny_tokenizer(job: TinyModelJob)`: write the tokenizer alone and return it, one of transformers, without torch.
+    `make_tiny_model(job)`: write a model with random weights next to it. For `warm-start --tiny`, also of other backbones."""
+    settles_values: bool = promise("settle_values")
+    """Classmethod `settle_values(run_info) -> Sequence[SettledValue]`: what open settings become on this machine, for
+    `config explain`. It imports nothing heavy. A value with a `cost` is reported when a run starts."""
+    plans_memory: bool = promise("plan_memory")
+    """Classmethod `plan_memory(run_info, question: MemoryQuestion) -> MemoryPlan`: what it will hold in memory. It imports
+    nothing heavy, and raises `AstunerError` for what the machine cannot do. A run that does not fit is refused early."""
 
 
 class Backbone(Protocol):
     """Trains. Its module imports nothing heavy; `train` runs in the driver and may start other processes.
 
-    Every key of the schema must be accounted for: honoured by core, by `honours` or by a row of the alignment, `inapplicable`
-    or refused. Its class may offer `Refuses`, `HasAlignment`, `PrefersEngines`, `BringsEngines`, `HasOwnVenv` and
-    `Throwaway` (`astuner.contract.protocols.optional`).
+    Every key of the schema must be accounted for: honoured by core, or by `traits` (`BackboneTraits`), which honour it, align
+    it, call it inapplicable or refuse it.
     """
 
     name: ClassVar[str]
-    honours: ClassVar[Iterable[str]]
-    """Key paths below `astuner` that it acts on, as shell patterns (`trainer_common.optim.*`)."""
-    inapplicable: ClassVar[Mapping[str, str]]
-    """Key patterns that have no meaning for it, with the reason; setting one is answered with a notice."""
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Any, control: Control) -> Generator[Event]:
         """Yield reports as they happen; closing the generator ends everything under way.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import instance_of
 
+from astuner.contract.protocols.traits import FLAG, promise
 from astuner.contract.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict
 
 if TYPE_CHECKING:
@@ -76,14 +78,23 @@ class Sampled:
     calls and reasoning."""
 
 
+@frozen(kw_only=True)
+class EstimatorTraits:
+    """What an estimator compares. The method that a flag names is described with it."""
+
+    group_relative: bool = field(default=True, validator=FLAG)
+    """Whether a group's advantages depend on that group's rewards alone: then a group whose rewards agree gives no signal, and
+    one episode per task is refused. False if all episodes of a step are compared: then `filter_groups` is refused."""
+    default_loss_agg_mode: str = field(default="token-mean", validator=instance_of(str))
+    """The aggregation that belongs to the algorithm, used when the user sets no `trainer_common.loss_agg_mode`."""
+    weighs_tokens: bool = promise("token_advantages")
+    """`token_advantages(groups, returns)`: return one advantage per trained token, in the shapes of `returns`; called in place of
+    `advantages`. `groups` are the rewards, as there. `returns` has, for each of them, a 1-D array with one number per trained
+    token, in order: the reward, less the penalties from that token on. Without `use_kl_in_reward` all are the reward itself."""
+
+
 class Estimator(Protocol):
-    """Turns rewards into advantages. Runs in the driver, on plain numpy arrays.
-
-    It may offer `SaysWhatItCompares` and `WeighsTokens` (`astuner.contract.protocols.optional`).
-    """
-
-    default_loss_agg_mode: ClassVar[str]
-    """The aggregation that belongs to the algorithm, used when the user sets none."""
+    """Turns rewards into advantages. Runs in the driver, on plain numpy arrays. It may have `traits` (`EstimatorTraits`)."""
 
     def advantages(self, groups: Sequence[NDArray[np.float64]]) -> Sequence[NDArray[np.float64]]:
         """Return one advantage per reward, in the same shapes: a 1-D array per group of siblings."""

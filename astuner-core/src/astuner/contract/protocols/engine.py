@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Literal, Protocol
 
+from attrs import field, frozen
+from attrs.validators import deep_mapping, instance_of
+
+from astuner.contract.protocols.traits import FLAG, NAMES, promise, promise_attribute
 from astuner.contract.schema import Capabilities, Chunk, Request
+
+Say = Callable[[str, Literal["info", "warning"]], None]
+"""Shows the user a text at once, as `Control.notify` does."""
+
+
+@frozen(kw_only=True)
+class EngineTraits:
+    """What an engine acts on and can do. The methods that a flag names are described with it."""
+
+    honours: Mapping[str, tuple[str, ...]] = field(
+        factory=dict, validator=deep_mapping(instance_of(str), NAMES, instance_of(Mapping))
+    )
+    """Key paths below `astuner` that it acts on, whatever the backbone does, as shell patterns by the backbone's name; `*` means
+    all other backbones."""
+    names_own_model: bool = field(default=False, validator=FLAG)
+    """Whether its options name the model, so that a run that trains nothing needs no `model.path`."""
+    reports_lacks: bool = promise("lacks")
+    """Classmethod `lacks(options: Mapping) -> str | None`: what is missing or not set here, for backbones that take the first
+    usable engine; `options` are as written."""
+    settles_values: bool = promise("settle_values")
+    """Classmethod `settle_values(run_info) -> Sequence[SettledValue]`, as of a backbone."""
+    plans_memory: bool = promise("plan_memory")
+    """Classmethod `plan_memory(run_info, question: MemoryQuestion) -> MemoryPlan`, as of a backbone."""
+    reports_progress: bool = promise("report_to")
+    """`report_to(say: Say)`: take what shows messages; called before `start`."""
+    measures_busy_time: bool = promise_attribute("busy_s")
+    """`busy_s: float`: the seconds so far in which at least one request was under way, for the metric `time/engine_s`."""
+    gives_access: bool = promise("give_access")
+    """`give_access() -> EngineAccess | None`: the way to its models with their present weights for other processes
+    (`rollout.players`), equal to the last one if nothing has changed. Called between two rounds; None if there is none now, so
+    that all requests go through this engine."""
+
+
+class EngineAccess(Protocol):
+    """Opens an engine in another process; it crosses processes pickled."""
+
+    @property
+    def same_machine(self) -> bool:
+        """Whether it works on the machine of the original engine only."""
+
+    def open(self) -> Engine:
+        """Make an engine over the same models; it is started in the event loop that uses it, and never gets new weights.
+
+        A request that it cannot begin is passed to the original engine.
+        """
 
 
 class Engine(Protocol):
-    """Generates tokens. Lives where the rollouts run.
-
-    It may offer `ReportsProgress` and `MeasuresBusyTime`, and its class `Honours` and `KnowsItsNeeds`
-    (`astuner.contract.protocols.optional`).
-    """
+    """Generates tokens. Lives where the rollouts run. Its class may have `traits` (`EngineTraits`)."""
 
     @property
     def capabilities(self) -> Capabilities:

@@ -59,6 +59,9 @@ class EpisodeStore(Protocol):
     def add_episode(self, episode: Episode) -> None:
         """Store a finished episode, before it is judged."""
 
+    def add_encoded(self, episode: Episode, line: bytes) -> None:
+        """Store a finished episode of which another process has made the line with `astuner.runs.store.codec.encode_episode`."""
+
     def add_verdicts(self, group: Group) -> None:
         """Store the verdicts on a group."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from astuner.contract.protocols import Estimator
-from astuner.contract.protocols.optional import SaysWhatItCompares, WeighsTokens, find_offer
+from astuner.contract.protocols import Estimator, EstimatorTraits
+from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Sample
 from astuner.episodes.judging.estimators import agree
 
@@ -107,8 +108,7 @@ def estimate_advantages(
 
 def is_group_relative(estimator: Estimator) -> bool:
     """Whether each group is compared within itself, so that one whose rewards agree gives no signal."""
-    says = find_offer(estimator, SaysWhatItCompares)
-    return says is None or says.group_relative
+    return read_traits(estimator, EstimatorTraits).group_relative
 
 
 def has_no_signal(group: Group, *, by_agent: bool = True) -> bool:
@@ -151,9 +151,8 @@ def _ask(
         np.array([one.reward - float(lost.sum()) for one, lost in zip(entries, group, strict=True)], dtype=np.float64)
         for entries, group in zip(compared, taken, strict=True)
     ]
-    weighing = find_offer(estimator, WeighsTokens)
     given: Sequence[Sequence[float | Values]]
-    if weighing is None:
+    if not read_traits(estimator, EstimatorTraits).weighs_tokens:
         given = [[float(value) for value in group] for group in estimator.advantages(rewards)]
     else:
         # The reward, less the penalties from each token on.
@@ -161,7 +160,7 @@ def _ask(
             [one.reward - np.cumsum(lost[::-1])[::-1] for one, lost in zip(entries, group, strict=True)]
             for entries, group in zip(compared, taken, strict=True)
         ]
-        given = [[_shorten(tokens) for tokens in group] for group in weighing.token_advantages(rewards, returns)]
+        given = [[_shorten(tokens) for tokens in group] for group in cast("Any", estimator).token_advantages(rewards, returns)]
     return [
         {one.owner: value for one, value in zip(entries, _round_off(entries, group), strict=True)}
         for entries, group in zip(compared, given, strict=True)

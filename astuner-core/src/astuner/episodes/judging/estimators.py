@@ -8,10 +8,12 @@ A group with a single rewarded episode has no siblings to compare with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from astuner.contract.protocols import EstimatorTraits
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import RunInfo
@@ -32,9 +34,6 @@ ROUNDING = 1e-12
 
 class Grpo:
     """Group-relative: `(r - mean) / (std + 1e-6)`, std unbiased (Shao et al. 2024, arXiv 2402.03300)."""
-
-    default_loss_agg_mode: ClassVar[str] = "token-mean"
-    group_relative: ClassVar[bool] = True
 
     def __init__(self, norm_by_std: bool = True) -> None:
         """Divide by the group's standard deviation, or not (`trainer_common.algorithm.norm_adv_by_std_in_grpo`)."""
@@ -59,8 +58,7 @@ class Grpo:
 class DrGrpo:
     """Group-relative: `r - mean`, without the std and length biases of GRPO (Liu et al. 2025, arXiv 2503.20783)."""
 
-    default_loss_agg_mode: ClassVar[str] = "seq-mean-token-sum-norm"
-    group_relative: ClassVar[bool] = True
+    traits = EstimatorTraits(default_loss_agg_mode="seq-mean-token-sum-norm")
 
     def advantages(self, groups: Sequence[Rewards]) -> Sequence[Rewards]:
         """Return one advantage per reward, group by group."""
@@ -69,9 +67,6 @@ class DrGrpo:
 
 class Rloo:
     """Group-relative: `r - mean of the siblings' r`, leaving itself out (Ahmadian et al. 2024, arXiv 2402.14740)."""
-
-    default_loss_agg_mode: ClassVar[str] = "token-mean"
-    group_relative: ClassVar[bool] = True
 
     def advantages(self, groups: Sequence[Rewards]) -> Sequence[Rewards]:
         """Return one advantage per reward, group by group."""
@@ -85,8 +80,7 @@ class ReinforcePlusPlus:
     episodes weigh more in the mean than short ones, as in verl. `reinforce_plus_plus_episode` counts each episode once.
     """
 
-    default_loss_agg_mode: ClassVar[str] = "token-mean"
-    group_relative: ClassVar[bool] = False
+    traits = EstimatorTraits(group_relative=False, weighs_tokens=True)
 
     def advantages(self, groups: Sequence[Rewards]) -> Sequence[Rewards]:
         """Return one advantage per reward, for episodes of equal length."""
@@ -104,8 +98,7 @@ class ReinforcePlusPlusBaseline:
     The reward of a single sibling is its own mean (verl leaves it as it is).
     """
 
-    default_loss_agg_mode: ClassVar[str] = "token-mean"
-    group_relative: ClassVar[bool] = False
+    traits = EstimatorTraits(group_relative=False, weighs_tokens=True)
 
     def advantages(self, groups: Sequence[Rewards]) -> Sequence[Rewards]:
         """Return one advantage per reward, for episodes of equal length."""
@@ -124,8 +117,7 @@ class ReinforcePlusPlusBaseline:
 class ReinforcePlusPlusEpisode:
     """Over the step: `(r - mean) / (std + 1e-6)` over all episodes, whatever their lengths; std unbiased."""
 
-    default_loss_agg_mode: ClassVar[str] = "token-mean"
-    group_relative: ClassVar[bool] = False
+    traits = EstimatorTraits(group_relative=False)
 
     def advantages(self, groups: Sequence[Rewards]) -> Sequence[Rewards]:
         """Return one advantage per reward, group by group."""

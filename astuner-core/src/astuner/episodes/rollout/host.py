@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from astuner.contract.protocols import Engine, EpisodeStore, Judge, RunInfo, Sandboxes
-from astuner.contract.protocols.optional import ReportsProgress, Say, find_offer
+from astuner.contract.protocols import Engine, EngineTraits, EpisodeStore, Judge, RunInfo, Sandboxes, Say
+from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Sampling
 from astuner.episodes.containment.contained_call import CallTimeout, run_contained
 from astuner.episodes.containment.endings import describe_raised
@@ -59,8 +59,8 @@ async def open_rollouts(
             stack.push_async_callback(close_judge, parts.judge, notify)
         if parts.sandboxes is not None:
             stack.push_async_callback(_close_sandboxes, parts.sandboxes, notify)
-        if say is not None and (reporting := find_offer(engine, ReportsProgress)) is not None:
-            reporting.report_to(say)
+        if say is not None and read_traits(engine, EngineTraits).reports_progress:
+            cast("Any", engine).report_to(say)
         await engine.start()
         stack.push_async_callback(engine.close)
         gateway = Gateway(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from astuner.breakpoints.stopping import expects_stops
-from astuner.contract.protocols import Control, Engine, RunInfo
-from astuner.contract.protocols.optional import GivesAccess, ReportsProgress, find_offer
+from astuner.contract.protocols import Control, Engine, EngineTraits, RunInfo
+from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Task
 from astuner.episodes.rollout.host import open_rollouts
 from astuner.episodes.rollout.player_count import check_count, choose_count, count_cores
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 class GroupRunner(Protocol):
     """Plays groups."""
 
+    @property
+    def busy_s(self) -> float | None:
+        """The seconds in which engines that it reaches itself were at work; None if it reaches none."""
+
     async def run(self, tasks: Sequence[Task], round_: Round, /) -> list[Group]:
         """Play `repeats` episodes of each task and return the judged groups, in the order of the tasks."""
 
@@ -38,7 +42,7 @@ def count_players(run_info: RunInfo, engine: Engine) -> int:
     """Return how many processes play; raises `ConfigError` if there are several and there can be only one."""
     if expects_stops():
         return 1
-    reachable = find_offer(engine, GivesAccess) is not None and run_info.conf is not None
+    reachable = read_traits(engine, EngineTraits).gives_access and run_info.conf is not None
     chosen = choose_count(run_info.config, reachable=reachable, cores=count_cores())
     check_count(run_info, chosen)
     return chosen.count
@@ -88,8 +92,8 @@ async def _open_pool(
 ) -> AsyncIterator[GroupRunner]:
     spread = has_cluster()
     async with AsyncExitStack() as stack:
-        if (reporting := find_offer(engine, ReportsProgress)) is not None:
-            reporting.report_to(control.notify)
+        if read_traits(engine, EngineTraits).reports_progress:
+            cast("Any", engine).report_to(control.notify)
         await engine.start()
         stack.push_async_callback(engine.close)
         pool = PlayerPool(

@@ -66,6 +66,10 @@ class ForwardingStore:
         line = encode_episode(episode, lambda text: self.send(Said(text=text, level="warning")))
         self.send(Played(number=_number.get(), episode=pickle.dumps(episode), line=line))
 
+    def add_encoded(self, episode: Episode, line: bytes) -> None:
+        """Send a finished episode."""
+        self.add_episode(episode)
+
     def add_verdicts(self, group: Group) -> None:
         """Note that the verdicts of this group have to be stored."""
         self._fresh.add(_number.get())

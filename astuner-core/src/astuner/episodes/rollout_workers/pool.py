@@ -8,13 +8,13 @@ import pickle
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, cast
 
 from attrs import define, field
 
 from astuner.contract.errors import RunFailed
-from astuner.contract.protocols import Engine, EpisodeStore, RunInfo
-from astuner.contract.protocols.optional import AddsEncoded, GivesAccess, find_offer
+from astuner.contract.protocols import Engine, EngineAccess, EngineTraits, EpisodeStore, RunInfo, Say
+from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Task
 from astuner.episodes.rollout.runner import Round, check_failure_budget
 from astuner.episodes.rollout_workers.desk import Desk
@@ -34,9 +34,6 @@ from astuner.episodes.rollout_workers.messages import (
 )
 from astuner.episodes.rollout_workers.seat import Seat, Starter
 from astuner.episodes.rollout_workers.shared_budgets import SharedBudgets
-
-if TYPE_CHECKING:
-    from astuner.contract.protocols.optional import Say
 
 MOST_LOSSES = 3
 """A group whose players have ended so often ends the run: it is probably what ends them."""
@@ -181,7 +178,7 @@ class PlayerPool:
                 case Played():
                     episode = _read_episode(message)
                     if game.add(episode):
-                        self._store(episode, message.line)
+                        self.store.add_encoded(episode, message.line)
                         self.on_episode(episode)
                 case Judged(number=number):
                     del seat.games[number]
@@ -198,13 +195,6 @@ class PlayerPool:
         except Exception as error:  # noqa: BLE001 - raised again by `run`: the disk may be full
             if not game.done.done():
                 game.done.set_exception(error)
-
-    def _store(self, episode: Episode, line: bytes) -> None:
-        adding = find_offer(self.store, AddsEncoded)
-        if adding is None:
-            self.store.add_episode(episode)
-        else:
-            adding.add_encoded(episode, line)
 
     def _finish(self, game: Game, group: Group) -> None:
         self.on_group(group)
@@ -283,8 +273,8 @@ class PlayerPool:
 
     def _share_engine(self) -> None:
         """Let players reach the engine's servers themselves, with the weights of now."""
-        giving = find_offer(self.engine, GivesAccess)
-        access = None if giving is None else giving.give_access()
+        giving = read_traits(self.engine, EngineTraits).gives_access
+        access: EngineAccess | None = cast("Any", self.engine).give_access() if giving else None
         for seat in self._seats.values():
             reachable = access if access is None or not access.same_machine else _only_here(seat, access)
             if seat.ready.done() and reachable != seat.access:

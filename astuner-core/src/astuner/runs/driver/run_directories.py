@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from astuner.contract.protocols.optional import Throwaway, find_offer
+from astuner.contract.protocols import BackboneTraits
+from astuner.contract.protocols.traits import read_traits
 from astuner.runs.store.directory import RunDirectory, get_throwaway_directory
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ def is_throwaway(plan: Plan) -> bool:
     """Whether the backbone's runs are for one look: the next begins from nothing."""
     from astuner.settings.plugins.drivers import load
 
-    offer = find_offer(load(plan.backbone.candidate), Throwaway)
-    return offer is not None and offer.throwaway
+    return read_traits(load(plan.backbone.candidate), BackboneTraits).throwaway
 
 
 def delete_leftovers(directory: RunDirectory) -> None:

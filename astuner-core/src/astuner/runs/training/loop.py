@@ -9,21 +9,21 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import Control, RunInfo, TaskSource
-from astuner.contract.protocols.optional import find_offer
+from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
 from astuner.episodes.judging.advantages import WeightedSample, compute_advantages, has_no_signal, is_group_relative
 from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
 from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.training.group_filter import PlayedGroups, filter_groups
-from astuner.runs.training.learner import ComparesWithReference, Learner, Overlaps, RecordsTokens
+from astuner.runs.training.learner import Learner, LearnerTraits
 from astuner.runs.training.rollouts import Rollouts
 from astuner.runs.training.step_clock import StepClock
 from astuner.runs.training.token_recorder import TokenRecorder
@@ -42,8 +42,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     start = control.resume_step
     directory = RunDirectory(run.directory)
     saved = whole = start
-    recorder, recording = TokenRecorder.open(directory, settings.token_record), find_offer(learner, RecordsTokens)
-    overlaps = (able := find_offer(learner, Overlaps)) is not None and able.overlaps
+    recorder, traits = TokenRecorder.open(directory, settings.token_record), read_traits(learner, LearnerTraits)
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         if start == 0 and settings.val_before_train:
             yield from _validate(rollouts, tasks, 0)
@@ -58,15 +57,15 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             by_agent = settings.algorithm.norm_adv_by_agent
             rows = compute_advantages(groups, learner.estimator, _compute_penalties(run, learner, groups), by_agent=by_agent)
             metrics = compute_rollout_metrics(groups, rows, left_out=played.left_out)
-            if overlaps and step < total:
+            if traits.overlaps and step < total:
                 with ThreadPoolExecutor(1) as executor:
                     updating = executor.submit(_update, learner, rows, step, clock)
                     ahead = _play(rollouts, run, tasks, step + 1, clock)
                     metrics |= updating.result()
             else:
                 metrics, ahead = metrics | _update(learner, rows, step, clock), None
-            if recorder is not None and recording is not None:
-                recorder.record(step, groups, rows, recording.take_token_values())
+            if recorder is not None and traits.records_tokens:
+                recorder.record(step, groups, rows, cast("Any", learner).take_token_values())
             metrics |= played.counts
             if (engine_s := rollouts.take_engine_s(step)) is not None:
                 metrics["time/engine_s"] = engine_s
@@ -147,13 +146,12 @@ def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> d
     algorithm = run.config.trainer_common.algorithm
     if not algorithm.use_kl_in_reward:
         return {}
-    comparing = find_offer(learner, ComparesWithReference)
-    if comparing is None:
+    if not read_traits(learner, LearnerTraits).compares_with_reference:
         message = f"the backbone '{run.backbone}' compares with no reference model. Remove it, or choose a backbone that does."
         raise ConfigError([Problem(key="astuner.trainer_common.algorithm.use_kl_in_reward", message=message)])
     samples = [sample for group in groups for episode in group.episodes for sample in episode.samples]
     penalties: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
-    for sample, divergence in zip(samples, comparing.reference_kl(samples), strict=True):
+    for sample, divergence in zip(samples, cast("Any", learner).reference_kl(samples), strict=True):
         penalties.setdefault((sample.episode_id, sample.agent), []).append(algorithm.kl_ctrl.kl_coef * divergence)
     return {owner: np.concatenate(parts) for owner, parts in penalties.items()}
 

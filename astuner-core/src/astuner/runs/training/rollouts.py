@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from astuner.contract.errors import ConfigError, Interrupted, Problem
-from astuner.contract.protocols import Control, Engine, RunInfo
-from astuner.contract.protocols.optional import MeasuresBusyTime, find_offer
+from astuner.contract.protocols import Control, Engine, EngineTraits, RunInfo
+from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Task
 from astuner.episodes.containment.guarded_loop import GuardedLoop
 from astuner.episodes.rollout.host import make_training_sampling, make_validation_sampling
@@ -17,7 +17,7 @@ from astuner.episodes.rollout.runner import Round
 from astuner.episodes.rollout.stopping import cancel_on_stop, wait_until_stopped
 from astuner.episodes.rollout_workers.opening import GroupRunner, open_players
 from astuner.runs.store.atomic import explain_os_errors
-from astuner.runs.training.learner import AdjustsSampling, BringsEngine, BringsRenderer, Learner, ServesWeights
+from astuner.runs.training.learner import Learner, LearnerTraits
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe
@@ -29,9 +29,10 @@ class Rollouts:
 
     def __init__(self, run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> None:
         """Open engine, gateway and runner; `close` ends them."""
-        self._run, self._control, self._learner = run, control, learner
+        self._run, self._control = run, control
+        self._learner: Any = learner
+        self._traits = read_traits(learner, LearnerTraits)
         self._repeats = run.config.rollout.num_repeat
-        self._adjusting, self._serving = find_offer(learner, AdjustsSampling), find_offer(learner, ServesWeights)
         self._engine, self._over_learner = self._make_engine(recipe)
         self._loop = asyncio.Runner(loop_factory=GuardedLoop)
         self._stack = AsyncExitStack()
@@ -63,7 +64,7 @@ class Rollouts:
     def train(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
         configured = make_training_sampling(self._run)
-        sampling = configured if self._adjusting is None else self._adjusting.sampling(configured)
+        sampling = self._learner.sampling(configured) if self._traits.adjusts_sampling else configured
         round_ = Round(step=step, split="train", repeats=self._repeats, sampling=sampling)
         before = self._busy_s() or 0.0
         groups = self._play(tasks, round_, "rollout")
@@ -83,9 +84,9 @@ class Rollouts:
 
     def serve_new_weights(self, version: int) -> None:
         """Give the engine the current weights, if any are trained."""
-        if self._serving is not None:
+        if self._traits.serves_weights:
             with explain_os_errors(self._run.directory):
-                self._loop.run(self._engine.update_weights(self._serving.weights(), version))
+                self._loop.run(self._engine.update_weights(self._learner.weights(), version))
 
     def close(self) -> None:
         """End everything."""
@@ -96,22 +97,21 @@ class Rollouts:
 
     def _make_engine(self, recipe: Recipe) -> tuple[Engine, bool]:
         """Return the learner's own engine or the one that the user named, and whether it is the learner's own."""
-        bringing = find_offer(self._learner, BringsEngine)
-        own = None if bringing is None else bringing.own_engine()
+        own = self._learner.own_engine() if self._traits.brings_engine else None
         if own is not None:
             return own, True
         if recipe.engine is None:
             message = f"the backbone '{self._run.backbone}' does not bring an engine; name an installed one, such as openai"
             raise ConfigError([Problem(key="astuner.rollout.name", message=message)])
         engine = self._control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, self._run)()
-        if self._serving is not None:
+        if self._traits.serves_weights:
             check_trainable(engine, recipe)
         return engine, False
 
     def _renderer(self) -> TemplateRenderer:
-        bringing = find_offer(self._learner, BringsRenderer)
-        if bringing is not None:
-            return bringing.renderer
+        if self._traits.brings_renderer:
+            renderer: TemplateRenderer = self._learner.renderer
+            return renderer
         from astuner.model.rendering import load_renderer
 
         return load_renderer(self._run.config.model.path, **self._run.config.model.rendering)
@@ -124,11 +124,11 @@ class Rollouts:
                 raise asyncio.CancelledError
             runner = await self._stack.enter_async_context(opening)
             try:
-                if self._serving is not None and not self._over_learner:
+                if self._traits.serves_weights and not self._over_learner:
                     # Its abilities and its loaded model are known only now.
                     check_trainable(self._engine, recipe)
                     with explain_os_errors(self._run.directory):
-                        await self._engine.update_weights(self._serving.weights(), self._control.resume_step)
+                        await self._engine.update_weights(self._learner.weights(), self._control.resume_step)
             except BaseException:
                 await self._stack.aclose()
                 raise
@@ -152,8 +152,9 @@ class Rollouts:
 
     def _busy_s(self) -> float | None:
         # Players that reach the engine's servers themselves work at the same time: the busiest one counts.
-        measuring = [find_offer(part, MeasuresBusyTime) for part in (self._engine, self._runner)]
-        return max((part.busy_s for part in measuring if part is not None), default=None)
+        measures = read_traits(self._engine, EngineTraits).measures_busy_time
+        found: list[float | None] = [cast("Any", self._engine).busy_s if measures else None, self._runner.busy_s]
+        return max((busy_s for busy_s in found if busy_s is not None), default=None)
 
     def _cancel(self) -> None:
         if self._playing is not None:

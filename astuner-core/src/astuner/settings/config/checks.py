@@ -25,7 +25,7 @@ from astuner.shared.known_packages import read_published
 _OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS, "sandbox": SANDBOXES}
 """Core's own components, whose sections are always allowed."""
 
-_NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
+MODEL_EXAMPLE = "a directory, or a Hugging Face id such as Qwen/Qwen2.5-0.5B-Instruct"
 
 
 @define(eq=False, kw_only=True)
@@ -60,11 +60,7 @@ class Checks:
 
     def _check_model(self) -> None:
         path = self.config.model.path
-        example = "a directory, or a Hugging Face id such as Qwen/Qwen2.5-0.5B-Instruct"
         if not path:
-            # With `debug` the engine alone may be a model, of another program.
-            if (self.config.backbone, self.config.rollout.name) != ("debug", "openai"):
-                self._add_problem("model.path", f"this key is required: the model to be trained, {example}.")
             return
         directory = find_model_directory(path, self.config_dir)
         if directory and not os.path.isdir(directory):
@@ -72,7 +68,7 @@ class Checks:
             inside = directory.is_relative_to(self.config_dir)
             written = f"./{directory.relative_to(self.config_dir)}" if inside else path
             similar = find_similar_path(written, self.config_dir)
-            self._add_problem("model.path", f"there is no directory {directory}. Give {example}.", similar, "missing_path")
+            self._add_problem("model.path", f"there is no directory {directory}. Give {MODEL_EXAMPLE}.", similar, "missing_path")
         try:
             adapters = read_adapters(directory) if directory else None
         except ConfigError as error:
@@ -126,14 +122,7 @@ class Checks:
             )
 
     def _check_batches(self) -> None:
-        trainer, rollout = self.config.trainer_common, self.config.rollout
-        estimator = trainer.algorithm.adv_estimator
-        # The debug backbone trains nothing, and one episode per task is the usual choice there.
-        if rollout.num_repeat == 1 and estimator in _NEED_SIBLINGS and self.config.backbone != "debug":
-            message = (
-                f"with one episode per task, {estimator} has nothing to compare and every advantage is 0. Set it to 2 or more."
-            )
-            self._add_problem("rollout.num_repeat", message)
+        trainer = self.config.trainer_common
         if trainer.mini_batch_num > self.config.data.train_batch_size:
             tasks = self.config.data.train_batch_size
             message = f"{trainer.mini_batch_num} mini-batches cannot be made of {tasks} tasks (data.train_batch_size)."

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from astuner.contract.errors import ConfigError, PluginError, Problem
-from astuner.contract.protocols.optional import HasAlignment, find_offer
+from astuner.contract.protocols import BackboneTraits
+from astuner.contract.protocols.traits import read_traits
 from astuner.settings.config.native import Native, align
 from astuner.settings.config.places import sort_problems
 from astuner.settings.config.structure_errors import find_closest
@@ -150,8 +151,7 @@ class Chooser:
     def _alignment(self, backbone: Component) -> Alignment | None:
         from astuner.settings.plugins.drivers import load
 
-        aligned = find_offer(load(backbone.candidate), HasAlignment)
-        return None if aligned is None else aligned.alignment
+        return read_traits(load(backbone.candidate), BackboneTraits).alignment
 
     def finish(self) -> None:
         """Raise the collected problems."""

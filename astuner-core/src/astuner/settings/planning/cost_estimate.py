@@ -13,6 +13,7 @@ from astuner.settings.planning.memory_table import format_report
 from astuner.settings.planning.plan import plan_run
 from astuner.settings.planning.run_advice import advise, estimate_time
 from astuner.settings.planning.service_choice import check_names
+from astuner.settings.plugins.component_traits import load_with_traits
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Reader
@@ -40,13 +41,10 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
 
         reporting.report_to(keep)
     pending = _find_pending_generation(reader)
+    trains = load_with_traits(plan.backbone.candidate)[1].trains
     tasks = None if pending else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
-    rows += (
-        _list_training_rows(config, tasks, info.directory / "metrics.jsonl")
-        if tasks is not None and info.backbone != "debug"
-        else []
-    )
+    rows += _list_training_rows(config, tasks, info.directory / "metrics.jsonl") if tasks is not None and trains else []
     rows += [("tasks", text) for text in pending]
     rows += [("services", ", ".join(services))] if services else []
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
@@ -55,7 +53,9 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     memory = plan.plan_memory(hardware)
     lines = [*(f"{name:<{width}}  {value}" for name, value in rows), "", *format_report(memory)]
     refused = [str(problem) for problem in memory.problems]
-    return "\n".join([*lines, *(["", *refused] if refused else []), *advise(plan.loaded, hardware), *plan.notices, *notices])
+    return "\n".join(
+        [*lines, *(["", *refused] if refused else []), *advise(plan.loaded, hardware, trains=trains), *plan.notices, *notices]
+    )
 
 
 def _find_pending_generation(reader: Reader) -> list[str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from astuner.contract.errors import ConfigError, PluginError, Problem
-from astuner.contract.protocols.optional import BringsEngines, KnowsItsNeeds, PrefersEngines, find_offer
+from astuner.contract.protocols import BackboneTraits, EngineTraits
+from astuner.contract.protocols.traits import read_traits
 from astuner.settings.plugins.component import Component
 from astuner.shared.known_packages import read_published
 
@@ -35,21 +36,20 @@ def choose_engine(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, back
     from astuner.settings.plugins.drivers import load
 
     name = loaded.config.rollout.name
-    trainer = load(backbone.candidate) if backbone is not None else None
-    bringing = find_offer(trainer, BringsEngines)
-    if bringing is not None and name in bringing.brings_engines:
+    traits = BackboneTraits() if backbone is None else read_traits(load(backbone.candidate), BackboneTraits)
+    if name in traits.brings_engines:
         return ChosenEngine(None)
     if name != "auto":
         chooser.attempt(lambda: _check_somebody_has_it(name, loaded.config.backbone, catalog))
         return ChosenEngine(None if name in _list_backbone_engines(catalog) else _choose_named(chooser, loaded, name))
-    preferring = find_offer(trainer, PrefersEngines)
-    if preferring is None:
-        return ChosenEngine(None)
-    preferred = preferring.default_engine
-    if isinstance(preferred, str):
-        why = f"the backbone '{loaded.config.backbone}' takes the engine '{preferred}' where none is named, and: "
-        return ChosenEngine(_choose_named(chooser, loaded, preferred, why))
-    return _first_usable(chooser, loaded, catalog, preferred)
+    match traits.default_engines:
+        case ():
+            return ChosenEngine(None)
+        case (only,):
+            why = f"the backbone '{loaded.config.backbone}' takes the engine '{only}' where none is named, and: "
+            return ChosenEngine(_choose_named(chooser, loaded, only, why))
+        case several:
+            return _first_usable(chooser, loaded, catalog, several)
 
 
 def _first_usable(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, preferred: tuple[str, ...]) -> ChosenEngine:
@@ -80,10 +80,13 @@ def _lack(loaded: LoadedConfig, catalog: Catalog, name: str) -> str | None:
     if candidate.lack is not None:
         return candidate.lack
     try:
-        knowing = find_offer(load(candidate), KnowsItsNeeds)
+        target = load(candidate)
     except PluginError as error:
         return str(error)
-    return None if knowing is None else knowing.lacks(loaded.config.rollout.get_options(name))
+    if not read_traits(target, EngineTraits).reports_lacks:
+        return None
+    lack: str | None = target.lacks(loaded.config.rollout.get_options(name))
+    return lack
 
 
 def _choose_named(chooser: Chooser, loaded: LoadedConfig, name: str, why: str = "") -> Component | None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import field, frozen
 
 from astuner.contract.errors import Problem
-from astuner.contract.protocols.optional import HasAlignment, Honours, Inapplicable, Refuses, find_offer
+from astuner.contract.protocols import BackboneTraits, EngineTraits
+from astuner.contract.protocols.traits import read_traits
 from astuner.settings.config.core_keys import read_core_keys
 from astuner.settings.config.model import Config
 from astuner.settings.config.places import ROOT, make_problem
@@ -59,17 +60,15 @@ class HonourTable:
 
     @classmethod
     def of(cls, backbone: Any, name: str | None = None, engine: Any = None) -> HonourTable:
-        """Read the table off a backbone's class and the class of the chosen engine.
-
-        A missing attribute is empty: keys that neither mentions are refused by name.
-        """
+        """Read the table off a backbone's class and the class of the chosen engine; keys that neither mentions are refused."""
+        traits = read_traits(backbone, BackboneTraits)
         return cls(
             engine_honours=read_engine_honours(engine, name or backbone.name),
             backbone=name or backbone.name,
-            honours=() if (honouring := find_offer(backbone, Honours)) is None else tuple(honouring.honours),
-            inapplicable={} if (leaving := find_offer(backbone, Inapplicable)) is None else leaving.inapplicable,
-            refuses={} if (refusing := find_offer(backbone, Refuses)) is None else refusing.refuses,
-            alignment=None if (aligned := find_offer(backbone, HasAlignment)) is None else aligned.alignment,
+            honours=traits.honours,
+            inapplicable=traits.inapplicable,
+            refuses=traits.refuses,
+            alignment=traits.alignment,
         )
 
     def find_honour(self, key: str, sections: Iterable[str] = ()) -> Honour:
@@ -91,7 +90,6 @@ class HonourTable:
         for named, status in (
             (self.refuses, "refused"),
             (self.inapplicable, "inapplicable"),
-            (self._list_debug_keys(), "inapplicable"),
             (core.inapplicable, "inapplicable"),
             (core.refused, "refused"),
         ):
@@ -100,21 +98,11 @@ class HonourTable:
                 return Honour(status=status, reason=reason)  # type: ignore[arg-type]  # one of the words above
         return Honour(status="unaccounted", reason="nothing acts on this key")
 
-    def _list_debug_keys(self) -> Mapping[str, str]:
-        return {} if self.backbone == "debug" else {"debug.*": "only the backbone 'debug' reads it"}
-
 
 def read_engine_honours(engine: Any, backbone: str) -> tuple[str, ...]:
-    """Return the key patterns that an engine's class acts on under a backbone.
-
-    Its `honours` are patterns, or for an engine that does not act on the same keys everywhere patterns by backbone, `*` meaning
-    all others.
-    """
-    honouring = find_offer(engine, Honours)
-    if honouring is None:
-        return ()
-    honours = honouring.honours
-    return tuple(honours.get(backbone, honours.get("*", ())) if isinstance(honours, Mapping) else honours)
+    """Return the key patterns that an engine's class acts on under a backbone."""
+    honours = read_traits(engine, EngineTraits).honours
+    return honours.get(backbone, honours.get("*", ()))
 
 
 def find_unaccounted_keys(backbone: Any) -> list[str]:

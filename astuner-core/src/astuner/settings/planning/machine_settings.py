@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import AstunerError
 from astuner.contract.protocols import RunInfo, SettledValue
-from astuner.contract.protocols.optional import SettlesValues, find_offer
 
 if TYPE_CHECKING:
     from astuner.settings.config.loading import LoadedConfig
@@ -37,12 +36,12 @@ def make_run_info(loaded: LoadedConfig, backbone: str, native: Mapping[str, Any]
 
 def settle_values(components: Iterable[Component], run_info: RunInfo) -> list[SettledValue]:
     """Return the values that the components settle, in their order."""
-    from astuner.settings.plugins.drivers import load
+    from astuner.settings.plugins.component_traits import load_with_traits
 
     found: list[SettledValue] = []
     for component in components:
-        offer = find_offer(load(component.candidate), SettlesValues)
+        target, traits = load_with_traits(component.candidate)
         # A machine that cannot do what is asked is reported by the start of the run.
         with suppress(AstunerError):
-            found += offer.settle_values(run_info) if offer is not None else ()
+            found += target.settle_values(run_info) if traits.settles_values else ()
     return found

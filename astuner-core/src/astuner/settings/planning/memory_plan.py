@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from astuner.contract.errors import AstunerError, Problem
-from astuner.contract.protocols.optional import PlansMemory, find_offer
 from astuner.settings.config.adapters import read_adapters
 from astuner.settings.memory_estimate.model_file import read_model_config
 from astuner.settings.memory_estimate.model_shape import LINEAR, ModelShape
@@ -83,17 +82,17 @@ def look_at_hardware() -> Hardware:
 
 def plan_memory(components: Iterable[Component], run_info: RunInfo, hardware: Hardware, *, fetch: bool = False) -> MemoryReport:
     """Return what the backbone and the engine of a run will hold. `fetch` asks the hub for a `config.json` that is not here."""
-    from astuner.settings.plugins.drivers import load
+    from astuner.settings.plugins.component_traits import load_with_traits
 
     question = _read_question(run_info, hardware, fetch)
     if isinstance(question, str):
         return MemoryReport(shape=None, unknown=question)
     plans: list[MemoryPlan] = []
     for component in components:
-        offer = find_offer(load(component.candidate), PlansMemory)
-        if offer is not None:
+        target, traits = load_with_traits(component.candidate)
+        if traits.plans_memory:
             try:
-                plans.append(offer.plan_memory(run_info, question))
+                plans.append(target.plan_memory(run_info, question))
             except AstunerError as error:
                 return MemoryReport(shape=question.shape, unknown=str(error))
     if not plans:

@@ -16,6 +16,7 @@ from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.settings.config.places import make_problem
 from astuner.settings.memory_estimate.parts import Hardware
 from astuner.settings.planning.chooser import Chooser
+from astuner.settings.planning.component_checks import ComponentChecks
 from astuner.settings.planning.detector_choice import choose_detectors, idle_notices
 from astuner.settings.planning.engine_choice import choose_engine
 from astuner.settings.planning.environment_choice import choose_environments
@@ -23,7 +24,7 @@ from astuner.settings.planning.judge_choice import find_judge_notices, list_name
 from astuner.settings.planning.machine_settings import make_run_info, settle_values
 from astuner.settings.planning.memory_plan import MemoryReport, look_at_hardware, plan_memory
 from astuner.settings.planning.plugins_section import check_disabled, check_extension_options, check_required
-from astuner.settings.planning.tracker_choice import check_exact, find_tracker_notices
+from astuner.settings.planning.tracker_choice import find_tracker_notices
 from astuner.settings.planning.user_code import check_user_code
 from astuner.settings.planning.workflow_choice import choose_workflow
 from astuner.settings.plugins.component import Component
@@ -111,8 +112,8 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
-    if trains:
-        chooser.attempt(lambda: check_exact(loaded))
+    checks = ComponentChecks(loaded=loaded, backbone=chosen_backbone, engine=engine, estimator=estimator)
+    chooser.attempt(lambda: checks.run(trains=trains))
     summed_up, idle_keys = [chosen_engine.notice] if chosen_engine.notice else [], list[str]()
     notices = [*summed_up, *loaded.notices, *find_tracker_notices(loaded)]
     idle = catalog.find_ineffective(config.plugins.disabled)

@@ -28,7 +28,7 @@ def estimate_time(metrics: Path, episodes: int) -> str | None:
     return f"about {format_seconds(rate * episodes)}, at the {rate:.2g} s an episode of {len(rows)} steps in this directory"
 
 
-def advise(loaded: LoadedConfig, hardware: Hardware) -> Iterator[str]:
+def advise(loaded: LoadedConfig, hardware: Hardware, *, trains: bool) -> Iterator[str]:
     """Yield what does not suit the model or the machine."""
     config = loaded.config
     longest = _read_context(config.model.path) if config.model.path else None
@@ -39,7 +39,7 @@ def advise(loaded: LoadedConfig, hardware: Hardware) -> Iterator[str]:
             "data.max_response_length so that they fit"
         )
     left = [key for key in SIZES if key not in loaded.user_keys]
-    if hardware.here and not hardware.gpus and config.backbone != "debug" and left:
+    if hardware.here and not hardware.gpus and trains and left:
         yield (
             f"this machine has no GPU, and the defaults of {', '.join(left)} are for one that has: "
             "start with small values, such as 4 tasks of 4 episodes"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from astuner.contract.errors import ConfigError
+from astuner.contract.errors import Problem
 from astuner.settings.config.places import ROOT, make_problem
 from astuner.settings.config.sections import TRACKERS
 from astuner.settings.planning.key_coverage import find_changed_keys, format_idle_keys
@@ -22,16 +22,15 @@ MANAGING = ("sliding_window", "auto_context", "linear_think")
 """Trackers that manage the conversation too."""
 
 
-def check_exact(loaded: LoadedConfig) -> None:
-    """Raise `ConfigError` for a training run whose samples would be inexact unless the user insists."""
+def find_inexact_keys(loaded: LoadedConfig) -> Iterator[Problem]:
+    """Yield the problem of a training run whose samples would be inexact unless the user insists."""
     policy = loaded.config.context_tracker.timeline_merging_policy
-    # The debug backbone trains nothing.
-    if _merges_text(loaded) and not policy.force_inexact and loaded.config.backbone != "debug":
+    if _merges_text(loaded) and not policy.force_inexact:
         message = (
             "'text' trains tokens under other prefixes than they were sampled under, so their log-probabilities are wrong there. "
             f"Use 'token', or insist with {FORCE}: true."
         )
-        raise ConfigError([make_problem(f"{ROOT}.{LEVEL}", message, loaded.locate)])
+        yield make_problem(f"{ROOT}.{LEVEL}", message, loaded.locate)
 
 
 def find_tracker_notices(loaded: LoadedConfig) -> Iterator[str]:

@@ -13,6 +13,7 @@ from astuner.contract.errors import PluginError
 from astuner.contract.protocols import Candidate, MakeEnvironment, RunInfo
 from astuner.contract.protocols.optional import MadeFromRun, find_offer
 from astuner.settings.plugins.compat import require_compatible
+from astuner.settings.plugins.component_traits import check_traits
 from astuner.settings.plugins.extension import explain_errors
 from astuner.settings.plugins.kinds import GROUPS
 from astuner.settings.plugins.paths import explain_missing_neighbour, make_entry_point
@@ -53,13 +54,15 @@ def load(candidate: Candidate) -> Any:
     require_compatible(candidate)
     try:
         with name_slow_import(candidate.blame):
-            return Driver(candidate).target
+            target = Driver(candidate).target
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         lacks = f". It lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
         hint = lacks or explain_missing_module(error) or explain_missing_neighbour(error, candidate)
         raise PluginError(f"{candidate.blame}: {describe_raised(error, candidate.config_dir)}{hint}") from error
+    check_traits(candidate, target)
+    return target
 
 
 def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_info: RunInfo | None) -> T:

@@ -12,8 +12,8 @@ from typing import Literal
 from attrs import frozen
 
 from astuner.contract.errors import PluginError, UsageError
-from astuner.contract.protocols import Candidate, OwnVenv
-from astuner.contract.protocols.optional import HasOwnVenv, find_offer
+from astuner.contract.protocols import BackboneTraits, Candidate, OwnVenv
+from astuner.contract.protocols.traits import read_traits
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load
 from astuner.settings.venvs.record import SetupRecord, read_record
@@ -49,8 +49,7 @@ class VenvState:
 
 def find_own_venv(candidate: Candidate) -> OwnVenv | None:
     """Return what the environment of a backbone is made of; None if it uses that of the user. Imports its class."""
-    offer = find_offer(load(candidate), HasOwnVenv)
-    return None if offer is None else offer.own_venv
+    return read_traits(load(candidate), BackboneTraits).own_venv
 
 
 def list_states(catalog: Catalog) -> tuple[VenvState, ...]:

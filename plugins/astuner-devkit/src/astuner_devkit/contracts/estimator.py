@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from astuner.contract.protocols.optional import SaysWhatItCompares, WeighsTokens, find_offer
+from astuner.contract.protocols import EstimatorTraits, read_traits
 from astuner.episodes.judging.advantages import ROUNDED
 from astuner.settings.config.trainer import LossAggregation
 from astuner_devkit.contracts.base import Contract, self_contained
@@ -45,8 +45,8 @@ class EstimatorContract(Contract):
 
     @self_contained
     def test_its_loss_aggregation_is_known(self) -> None:
-        """`default_loss_agg_mode` is one of the ways in which token losses become one number."""
-        mode = getattr(self.target(), "default_loss_agg_mode", None)
+        """`default_loss_agg_mode` of its traits is one of the ways in which token losses become one number."""
+        mode = read_traits(self.target(), EstimatorTraits).default_loss_agg_mode
         known = get_args(LossAggregation)
         assert mode in known, f"{self._blame}: default_loss_agg_mode is {mode!r}; use one of {', '.join(known)}"
 
@@ -81,20 +81,19 @@ class EstimatorContract(Contract):
 
     @self_contained
     def test_equal_rewards_of_a_group_give_it_no_signal(self, tmp_path: Path) -> None:
-        """Unless `group_relative` is False, a group whose rewards are the same gets 0, whatever other groups got."""
-        says = find_offer(self.target(), SaysWhatItCompares)
-        if says is None or says.group_relative:
+        """Unless its traits say `group_relative=False`, a group whose rewards are the same gets 0, whatever other groups got."""
+        if read_traits(self.target(), EstimatorTraits).group_relative:
             same = self._advantages(tmp_path, [[0.1] * 3, [0.0, 1.0]])[0]
             assert np.abs(same).max() <= ROUNDED, (
                 f"{self._blame}: rewards that are all 0.1 gave {same.tolist()} next to a group with others: compare siblings, "
-                "or set `group_relative = False` if all episodes of a step are compared"
+                "or write `traits = EstimatorTraits(group_relative=False)` if all episodes of a step are compared"
             )
 
     @self_contained
     def test_advantages_of_tokens_have_their_shapes(self, tmp_path: Path) -> None:
-        """With `token_advantages(groups, returns)`, there is one finite advantage per token, also for siblings without tokens."""
-        weighing = find_offer(self._make_or_skip(tmp_path), WeighsTokens)
-        if weighing is None:
+        """With `weighs_tokens` in its traits, there is one finite advantage per token, also for siblings without tokens."""
+        weighing = self._make_or_skip(tmp_path)
+        if not read_traits(weighing, EstimatorTraits).weighs_tokens:
             return
         lengths = [[3, 0, 1], [2], []]
         rewards = [np.linspace(0.0, 1.0, len(group)) for group in lengths]

@@ -13,7 +13,8 @@ import attrs
 from attrs import evolve, frozen
 
 from astuner.contract.errors import AstunerError, ConfigError, Problem, UsageError
-from astuner.contract.protocols.optional import HasAlignment, find_offer
+from astuner.contract.protocols import BackboneTraits
+from astuner.contract.protocols.traits import read_traits
 from astuner.settings.config.alignment import Alignment
 from astuner.settings.config.dialects import Answer, Translation, load_dialect
 from astuner.settings.config.interpolation import Interpolation
@@ -108,11 +109,11 @@ def _list_aligned() -> Mapping[str, Alignment]:
     found = {}
     for candidate in Catalog.discover(kinds=("backbone",)).candidates("backbone"):
         try:
-            offer = find_offer(load(candidate), HasAlignment)
+            alignment = read_traits(load(candidate), BackboneTraits).alignment
         except AstunerError:
             continue  # `plugin list` says what it lacks
-        if offer is not None:
-            found[candidate.name] = offer.alignment
+        if alignment is not None:
+            found[candidate.name] = alignment
     return found
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve, frozen
 
 from astuner.contract.errors import ConfigError, Problem, UsageError
-from astuner.contract.protocols import Reader, RunInfo, TinyModelJob, WarmStartJob
-from astuner.contract.protocols.optional import ChecksWarmStarts, MakesTinyModels, WarmStarts, find_offer
+from astuner.contract.protocols import BackboneTraits, Reader, RunInfo, TinyModelJob, WarmStartJob
+from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Sample
 from astuner.episodes.containment.process_state import restore_process_state
 from astuner.model.rendering import TemplateRenderer, load_renderer
@@ -53,8 +54,8 @@ def warm_start(request: WarmStartRequest, say: Report) -> WarmStartReport:
         if parts.tiny_maker is not None:
             parts.tiny_maker.make_tiny_model(_make_tiny_job(parts, ()))
         job = _make_job(request, parts, beside / "model", (trained, held_out))
-        if (checking := find_offer(parts.backbone, ChecksWarmStarts)) is not None:
-            checking.check_warm_start(parts.info, job)
+        if read_traits(parts.backbone, BackboneTraits).checks_warm_starts:
+            parts.backbone.check_warm_start(parts.info, job)
         judged = next(iter(parts.reader.read("validation")), None) is not None
         before = _measure_reward(request, overrides, parts, "before", None, say) if judged else None
         say(f"training: {len(job.train)} rows, {job.epochs} epochs, learning rate {job.lr:g}")
@@ -77,10 +78,11 @@ class _Parts:
     plan: Plan
     hooks: Hooks
     info: RunInfo
-    backbone: WarmStarts
+    backbone: Any
+    """One whose traits say `warm_starts`."""
     reader: Reader
-    tiny_maker: MakesTinyModels | None
-    """What makes the model to begin with; None begins with `model.path`."""
+    tiny_maker: Any
+    """The backbone that makes the model to begin with; None begins with `model.path`."""
 
     @property
     def model(self) -> str:
@@ -93,16 +95,15 @@ def _make_parts(request: WarmStartRequest, overrides: Sequence[str], beside: Pat
     hooks.check_pending()
     info = evolve(plan.run_info(), directory=beside, attempt=0)
     made = hooks.make_backbone(plan.backbone.candidate, plan.backbone.options, info)
-    backbone = find_offer(made, WarmStarts)
     name = plan.backbone.candidate.name
-    if backbone is None:
+    if not read_traits(made, BackboneTraits).warm_starts:
         raise UsageError(
             f"the backbone '{name}' does not train on demonstrations; name one that does with --backbone. `astuner plugin list` "
             "shows what is installed"
         )
     tiny_maker = find_tiny_maker(plan, made) if request.tiny else None
     reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
-    return _Parts(plan=plan, hooks=hooks, info=info, backbone=backbone, reader=reader, tiny_maker=tiny_maker)
+    return _Parts(plan=plan, hooks=hooks, info=info, backbone=made, reader=reader, tiny_maker=tiny_maker)
 
 
 def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> list[RecordedDemonstration]:

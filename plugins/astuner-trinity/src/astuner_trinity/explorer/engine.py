@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import AstunerError
-from astuner.contract.protocols import Engine, RunInfo
+from astuner.contract.protocols import Engine, EngineTraits, RunInfo
 from astuner.contract.schema import Capabilities, Chunk, FinishReason, Request
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ class _Busy:
 
 class _TrinityEngine:
     """Common base: Trinity starts and ends engines, and hands them weights."""
+
+    traits = EngineTraits(measures_busy_time=True)
 
     def __init__(self, *, max_model_len: int, seeded: bool) -> None:
         self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)

@@ -7,9 +7,8 @@ import torch
 from trinity.common.experience import EID, Experience
 
 from astuner.contract.protocols import Estimator
-from astuner.contract.protocols.optional import SaysWhatItCompares, find_offer
 from astuner.contract.schema import Episode, Group
-from astuner.episodes.judging.advantages import WeightedSample, compute_advantages
+from astuner.episodes.judging.advantages import WeightedSample, compute_advantages, is_group_relative
 from astuner_trinity.explorer.whole_step import ComparedGroup
 from astuner_trinity.rows import AGENT, COMPARED, EPISODE, EXPLORED, GROUP, SAMPLE, VERSION
 
@@ -34,8 +33,7 @@ def build_experiences(
         number = numbers[episode.id] = numbers.get(episode.id, -1) + 1
         found.append(_build_experience(row, episode, group, number, steps_before))
     found = found or [build_blank(EID(task=group.task.task_id), group=group.key, step=group.step - steps_before)]
-    says = find_offer(estimator, SaysWhatItCompares)
-    if plan and (says is None or not says.group_relative):
+    if plan and not is_group_relative(estimator):
         compared = ComparedGroup.of(group, plan, by_agent=by_agent)
         for experience in found:
             experience.info[COMPARED] = compared

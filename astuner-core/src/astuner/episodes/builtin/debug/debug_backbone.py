@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from attrs import evolve
 
 from astuner.contract.errors import UsageError
-from astuner.contract.protocols import Control, RunInfo, TaskSource
+from astuner.contract.protocols import BackboneTraits, Control, RunInfo, TaskSource
 from astuner.contract.schema import Episode, Event, Group, StepReport, Task, ValidationReport
 from astuner.episodes.containment.guarded_loop import GuardedLoop
 from astuner.shared.known_packages import read_published
@@ -25,29 +25,32 @@ class DebugBackbone:
     """Plays `debug.debug_first_n_tasks` tasks and prints every episode; breakpoints work in the workflow and the judge."""
 
     name: ClassVar[str] = "debug"
-    throwaway: ClassVar[bool] = True
-    default_engine: ClassVar[tuple[str, ...]] = read_published().engine_order
-    honours: ClassVar[tuple[str, ...]] = (
-        "debug.debug_max_parallel",
-        "debug.debug_first_n_tasks",
-        "rollout.name",
-        "rollout.max_num_seqs",
+    traits = BackboneTraits(
+        throwaway=True,
+        default_engines=read_published().engine_order,
+        honours=(
+            "debug.debug_max_parallel",
+            "debug.debug_first_n_tasks",
+            "rollout.name",
+            "rollout.max_num_seqs",
+        ),
+        inapplicable={
+            "trainer_common.*": "debug does not train",
+            "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",
+            "model.dtype": "the engine loads the model unchanged",
+            "model.lora_rank": "debug does not train",
+            "model.lora_alpha": "debug does not train",
+            "model.target_modules": "debug does not train",
+            "rollout.max_env_worker": "debug plays debug.debug_max_parallel episodes at a time",
+            "rollout.n_vllm_engine": "debug uses one engine",
+            "rollout.tensor_model_parallel_size": "debug uses one engine",
+            "rollout.multi_turn.expected_steps": "debug builds no training batch",
+            "debug.debug_vllm_port": "only an engine that starts its own server reads it",
+            "debug.debug_vllm_seed": "only an engine that starts its own server reads it",
+            "debug.debug_tensor_parallel_size": "only an engine that starts its own server reads it",
+        },
+        trains=False,
     )
-    inapplicable: ClassVar[Mapping[str, str]] = {
-        "trainer_common.*": "debug does not train",
-        "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",
-        "model.dtype": "the engine loads the model unchanged",
-        "model.lora_rank": "debug does not train",
-        "model.lora_alpha": "debug does not train",
-        "model.target_modules": "debug does not train",
-        "rollout.max_env_worker": "debug plays debug.debug_max_parallel episodes at a time",
-        "rollout.n_vllm_engine": "debug uses one engine",
-        "rollout.tensor_model_parallel_size": "debug uses one engine",
-        "rollout.multi_turn.expected_steps": "debug builds no training batch",
-        "debug.debug_vllm_port": "only an engine that starts its own server reads it",
-        "debug.debug_vllm_seed": "only an engine that starts its own server reads it",
-        "debug.debug_tensor_parallel_size": "only an engine that starts its own server reads it",
-    }
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Play the first tasks as in training, and report the samples that a training step would have."""

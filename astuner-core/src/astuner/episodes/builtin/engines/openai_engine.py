@@ -10,6 +10,7 @@ from typing import Any
 from attrs import field, frozen, validators
 
 from astuner.contract.errors import PluginError
+from astuner.contract.protocols import EngineTraits
 from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner.model.rendering.errors import ApiError
 from astuner.shared.clients.backoff import parse_retry_after, pause_before_retry
@@ -19,6 +20,8 @@ LONGEST_PAUSE_S = 30.0
 
 class OpenAIEngine:
     """Forwards chat requests, with bounded retries and bounded concurrency."""
+
+    traits = EngineTraits(names_own_model=True, reports_lacks=True)
 
     @frozen(kw_only=True)
     class Options:

@@ -1,0 +1,57 @@
+"""Checks of a configuration's keys that depend on what the chosen components say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols import BackboneTraits, EngineTraits, EstimatorTraits
+from astuner.settings.config.checks import MODEL_EXAMPLE
+from astuner.settings.config.places import ROOT, make_problem
+from astuner.settings.planning.tracker_choice import find_inexact_keys
+from astuner.settings.plugins.component_traits import load_with_traits
+
+if TYPE_CHECKING:
+    from astuner.settings.config.loading import LoadedConfig
+    from astuner.settings.plugins.component import Component
+
+
+@frozen(kw_only=True)
+class ComponentChecks:
+    """What the backbone, the engine and the estimator of a run require of its keys."""
+
+    loaded: LoadedConfig
+    backbone: Component | None
+    engine: Component | None
+    estimator: Component | None
+
+    def run(self, *, trains: bool) -> None:
+        """Raise `ConfigError` with all problems. A plan that only evaluates (`trains=False`) may hold what training must not."""
+        backbone = BackboneTraits() if self.backbone is None else load_with_traits(self.backbone.candidate)[1]
+        problems = list(self._check_model(backbone))
+        if trains and backbone.trains:
+            problems += [*self._check_siblings(), *find_inexact_keys(self.loaded)]
+        if problems:
+            raise ConfigError(problems)
+
+    def _check_model(self, backbone: BackboneTraits) -> Iterator[Problem]:
+        if self.loaded.config.model.path:
+            return
+        engine = EngineTraits() if self.engine is None else load_with_traits(self.engine.candidate)[1]
+        if backbone.trains or not engine.names_own_model:
+            yield self._make_problem("model.path", f"this key is required: the model to be trained, {MODEL_EXAMPLE}.")
+
+    def _check_siblings(self) -> Iterator[Problem]:
+        if self.estimator is None or self.loaded.config.rollout.num_repeat > 1:
+            return
+        traits: EstimatorTraits = load_with_traits(self.estimator.candidate)[1]
+        if traits.group_relative:
+            name = self.estimator.candidate.name
+            message = f"with one episode per task, {name} has nothing to compare and every advantage is 0. Set it to 2 or more."
+            yield self._make_problem("rollout.num_repeat", message)
+
+    def _make_problem(self, key: str, message: str) -> Problem:
+        return make_problem(f"{ROOT}.{key}", message, self.loaded.locate)

@@ -1,0 +1,34 @@
+"""The record of traits of each kind, and that a class keeps what its own says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import BackboneTraits, Candidate, EngineTraits, EstimatorTraits
+from astuner.contract.protocols.traits import find_faults, read_traits
+
+TRAITS: Mapping[str, type[Any]] = {
+    "backbone": BackboneTraits,
+    "engine": EngineTraits,
+    "estimator": EstimatorTraits,
+}
+"""By kind; the others offer nothing beyond their Protocol."""
+
+
+def check_traits(candidate: Candidate, target: object) -> None:
+    """Raise `PluginError`, with the blame, if the class of a component contradicts its traits."""
+    record = TRAITS.get(candidate.kind)
+    if record is None or not isinstance(target, type):
+        return
+    if faults := list(find_faults(target, record, tuple(TRAITS.values()))):
+        raise PluginError(f"{candidate.blame}: {'; '.join(faults)}")
+
+
+def load_with_traits(candidate: Candidate) -> tuple[Any, Any]:
+    """Return the class of a component, and the traits of its kind."""
+    from astuner.settings.plugins.drivers import load
+
+    target = load(candidate)
+    return target, read_traits(target, TRAITS[candidate.kind])

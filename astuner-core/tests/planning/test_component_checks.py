@@ -1,0 +1,102 @@
+"""Keys that depend on what the chosen components say of themselves, whoever wrote these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astuner.contract.errors import ConfigError, Problem
+from astuner.settings.planning.plan import Plan, plan_run
+from astuner_devkit.project import write_project
+
+PACKAGE = """
+from astuner.contract.protocols import BackboneTraits, EngineTraits, EstimatorTraits
+
+
+class Trainer:
+    name = "acme"
+    traits = BackboneTraits(honours=("*",))
+
+
+class Median:
+    def advantages(self, groups):
+        return [rewards - rewards.mean() for rewards in groups]
+
+
+class WholeStep(Median):
+    traits = EstimatorTraits(group_relative=False)
+
+
+class Remote:
+    traits = EngineTraits(names_own_model=True)
+"""
+
+Planned = Callable[..., Plan]
+
+
+@pytest.fixture
+def plan(fake_distribution: Callable[..., Path], tmp_path: Path) -> Planned:
+    def planned(backbone: str = "acme", *, trains: bool = True, **settings: Mapping[str, Any]) -> Plan:
+        fake_distribution(
+            "acme-median",
+            files={"acme_median.py": PACKAGE},
+            entry_points={
+                "astuner.backbones": {"acme": "acme_median:Trainer"},
+                "astuner.estimators": {"median": "acme_median:Median", "whole_step": "acme_median:WholeStep"},
+                "astuner.engines": {"remote": "acme_median:Remote"},
+            },
+            requires=["astuner-core>=0.1,<0.2"],
+        )
+        return plan_run(write_project(tmp_path, backbone=backbone, settings=settings), trains=trains)
+
+    return planned
+
+
+@pytest.fixture
+def problem(plan: Planned) -> Callable[..., Problem]:
+    def find(*arguments: Any, **settings: Any) -> Problem:
+        with pytest.raises(ConfigError) as caught:
+            plan(*arguments, **settings)
+        (found,) = caught.value.problems
+        return found
+
+    return find
+
+
+def with_estimator(name: str) -> dict[str, Any]:
+    return {"rollout": {"num_repeat": 1}, "trainer_common": {"algorithm": {"adv_estimator": name}}}
+
+
+@pytest.mark.parametrize("estimator", ["grpo", "rloo", "dr_grpo", "median", "acme-median/median"])
+def test_one_episode_per_task_gives_a_group_relative_estimator_no_signal(problem: Callable[..., Problem], estimator: str) -> None:
+    found = problem(**with_estimator(estimator))
+    assert found.key == "astuner.rollout.num_repeat"
+    assert found.message.startswith(f"with one episode per task, {estimator.rpartition('/')[2]} has nothing to compare")
+
+
+@pytest.mark.parametrize("estimator", ["reinforce_plus_plus", "whole_step"])
+def test_one_episode_per_task_is_fine_where_all_of_a_step_are_compared(plan: Planned, estimator: str) -> None:
+    assert plan(**with_estimator(estimator)).loaded.config.rollout.num_repeat == 1
+
+
+def test_one_episode_per_task_is_fine_where_nothing_is_trained(plan: Planned) -> None:
+    assert plan("debug", rollout={"num_repeat": 1}).loaded.config.rollout.num_repeat == 1
+    assert plan(trains=False, **with_estimator("median")).loaded.config.rollout.num_repeat == 1
+
+
+def test_a_model_is_required_and_the_remedy_named(problem: Callable[..., Problem]) -> None:
+    found = problem("debug", model={"path": ""})
+    assert found.key == "astuner.model.path"
+    assert "Qwen/Qwen2.5-0.5B-Instruct" in found.message
+
+
+def test_a_model_of_another_program_needs_no_path_here(plan: Planned) -> None:
+    settings = {"model": {"path": ""}, "rollout": {"name": "remote"}}
+    assert plan("debug", **settings).loaded.config.model.path == ""
+
+
+def test_a_backbone_that_trains_needs_one_whatever_the_engine(problem: Callable[..., Problem]) -> None:
+    assert problem(model={"path": ""}, rollout={"name": "remote"}).key == "astuner.model.path"
