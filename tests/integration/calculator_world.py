@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from agent import CALCULATOR, SYSTEM_PROMPT, calculate
 
+from astuner.contract.protocols import EnvironmentTraits
+
 
 class CalculatorWorld:
     """A question, a tool, and a score for the right answer, which comes in a box."""
 
+    traits = EnvironmentTraits(offers_tools=True)
     tools = (CALCULATOR,)
 
     def __init__(self, workflow_task):

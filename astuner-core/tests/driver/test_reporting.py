@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from astuner.contract.protocols import LoggerTraits
 from astuner.runs.driver.reporting import Loggers, NamedLogger
 
 
 class Fails:
     """Raises in whatever is called."""
+
+    traits = LoggerTraits(shows_progress=True, shows_notices=True, links_steps=True, names_viewer=True)
 
     def __init__(self) -> None:
         self.calls = 0
@@ -24,6 +27,8 @@ class Fails:
 
 
 class Shows:
+    traits = LoggerTraits(shows_notices=True)
+
     def __init__(self) -> None:
         self.shown: list[str] = []
 
@@ -48,6 +53,8 @@ def test_a_logger_that_raises_is_named_and_left_out_whatever_was_called(call: tu
 
 def test_the_loggers_that_another_program_shows_name_its_command() -> None:
     class Charts:
+        traits = LoggerTraits(names_viewer=True)
+
         def format_viewer_command(self) -> str:
             return "charts --of run"
 

@@ -10,11 +10,12 @@ from astuner.settings.planning.plan import plan_run
 from astuner_devkit import write_project
 
 READER = """
+from astuner.contract.protocols import ReaderTraits
 from astuner.contract.schema import Task
 
 
 class Brings:
-    command_workflow = "own:Own"
+    traits = ReaderTraits(command_workflow="own:Own")
 
     def read(self, split):
         yield Task(task_id="a", main_query="b")

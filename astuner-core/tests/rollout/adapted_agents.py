@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from astuner import Workflow, WorkflowOutput, WorkflowTask
+from astuner.contract.protocols import WorkflowTraits
 
 
 class Plays(Workflow):
@@ -29,6 +30,8 @@ class Plays(Workflow):
 
 class Foreign:
     """An agent of another library."""
+
+    traits = WorkflowTraits(adapts=True)
 
     def __init__(self, greeting: str = "hello") -> None:
         self._greeting = greeting

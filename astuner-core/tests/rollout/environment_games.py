@@ -11,6 +11,8 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
+from astuner.contract.protocols import EnvironmentTraits
+
 
 class Guess:
     """Find a number: each guess is answered by higher, lower or right, in two messages."""
@@ -89,6 +91,7 @@ class Talks(Guess):
 class Calculator(Guess):
     """Offers a tool, and wants its result told."""
 
+    traits = EnvironmentTraits(offers_tools=True)
     tools = ({"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}},)
 
     async def step(self, action):

@@ -59,7 +59,12 @@ def test_a_package_can_bring_a_service_and_export_variables(tmp_path: Path) -> N
 
 
 LINKS = """
+from astuner.contract.protocols import LoggerTraits
+
+
 class Links:
+    traits = LoggerTraits(links_steps=True)
+
     @classmethod
     def from_run(cls, options, run_info):
         made = cls()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator
 
 from astuner import hookimpl
-from astuner.contract.protocols import Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols import Sandboxes, SandboxSession, SandboxSpec, SandboxTraits, read_traits
 
 LONGEST_S = 1.0
 
@@ -21,7 +21,7 @@ class SlowSandboxes:
 class _Timed(Sandboxes):
     def __init__(self, inner: Sandboxes) -> None:
         self._inner = inner
-        self.separates_files, self.separates_network = inner.separates_files, inner.separates_network  # type: ignore[misc]
+        self.traits = read_traits(inner, SandboxTraits)
 
     async def open(self, spec: SandboxSpec) -> SandboxSession:
         start = time.monotonic()

@@ -11,6 +11,7 @@ import pytest
 from attrs import evolve
 
 from astuner.contract.errors import ConfigError, DataError
+from astuner.contract.protocols import EnvironmentTraits
 from astuner.contract.schema import Group, Unjudged, Verdict
 from astuner.settings.plugins.options import build_options
 from astuner_devkit.contracts import JudgeContract
@@ -34,7 +35,7 @@ class Scored:
 class ScoredTwice(Scored):
     """One that tells right or wrong apart."""
 
-    has_sparse_score = True
+    traits = EnvironmentTraits(has_sparse_score=True)
 
     async def evaluate(self, sparse: bool = False) -> float:
         return float(self.score >= 1) if sparse else self.score

@@ -14,7 +14,7 @@ from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
 from astuner.cli.plugin_rows import describe_component, describe_status, find_kind
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols.optional import find_options_class
+from astuner.contract.protocols.traits import find_options_class
 
 if TYPE_CHECKING:
     from astuner.settings.plugins.extension import ImplementedHook

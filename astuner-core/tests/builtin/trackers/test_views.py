@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astuner.contract.protocols import ContextPolicy, ContextRoom
+from astuner.contract.protocols import ContextPolicy, ContextRoom, TrackerTraits, read_traits
 from astuner.contract.schema import Message
 from astuner.episodes.builtin.trackers.auto_context import AutoContextTracker
 from astuner.episodes.builtin.trackers.linear import LinearTracker
@@ -163,10 +163,10 @@ def test_a_view_only_grows_until_its_window_moves(make: Callable[[], ContextPoli
 
 
 def test_timeline_and_linear_show_everything() -> None:
-    assert not isinstance(TimelineTracker(), ContextPolicy)
-    assert not isinstance(LinearTracker(), ContextPolicy)
+    for tracker in (TimelineTracker(), LinearTracker()):
+        assert not read_traits(tracker, TrackerTraits).manages_context
 
 
 @pytest.mark.parametrize("policy", [SlidingWindowTracker(), AutoContextTracker(), LinearThinkTracker()])
 def test_trackers_that_manage_the_conversation_are_policies(policy: Any) -> None:
-    assert isinstance(policy, ContextPolicy)
+    assert read_traits(policy, TrackerTraits).manages_context

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from astuner.contract.errors import ConfigError
-from astuner.contract.protocols import Judge, Workflow
+from astuner.contract.protocols import Judge, TrackerTraits, Workflow
 from astuner.contract.schema import Capabilities, Verdict, WorkflowOutput
 from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
 from astuner.episodes.builtin.trackers.auto_context import AutoContextTracker
@@ -158,6 +158,7 @@ def test_every_tracker_plays_and_trains_what_was_sampled(games: Any, tracker: ty
 class Forgets(TimelineTracker):
     """Shows the first message and the last, and acts in capitals."""
 
+    traits = TrackerTraits(manages_context=True)
     rooms: Any = None
 
     async def view(self, messages, room):
@@ -177,6 +178,8 @@ def test_a_tracker_decides_what_is_shown_and_what_is_done(games: Any):
 
 def test_what_a_view_began_anew_may_be_longer_than_a_first_prompt(games: Any):
     class Repeats(TimelineTracker):
+        traits = TrackerTraits(manages_context=True)
+
         async def view(self, messages, room):
             return messages if len(messages) == 2 else [{"role": "user", "content": "word " * 60}]
 
@@ -213,6 +216,8 @@ def test_a_tracker_is_told_its_room_in_tokens_of_the_template(games: Any):
 
 def test_what_a_tracker_asks_the_model_is_recorded_and_no_step(games: Any):
     class Asks(TimelineTracker):
+        traits = TrackerTraits(manages_context=True)
+
         async def view(self, messages, room):
             self.summary = await room.ask_model([{"role": "user", "content": "Sum up."}], 20)
             return messages

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astuner.contract.protocols import Judge
+from astuner.contract.protocols import EnvironmentTraits, Judge, read_traits
 from astuner.contract.schema import Verdict
 from astuner.episodes.rollout.environments.scored_once import ScoredOnce
 
@@ -15,7 +15,7 @@ from astuner.episodes.rollout.environments.scored_once import ScoredOnce
 class Counts:
     """An environment that gives another score each time."""
 
-    has_sparse_score = True
+    traits = EnvironmentTraits(has_sparse_score=True)
 
     def __init__(self) -> None:
         self.evaluated = 0
@@ -97,7 +97,7 @@ def test_an_action_makes_the_score_out_of_date() -> None:
 
 
 def test_everything_else_is_the_environments() -> None:
-    assert ScoredOnce(Counts()).has_sparse_score
+    assert read_traits(ScoredOnce(Counts()), EnvironmentTraits).has_sparse_score
 
 
 def test_the_loop_and_the_judge_get_one_score(games: Any) -> None:

@@ -194,7 +194,12 @@ def test_a_preference_of_actions_has_no_effect_beside_a_workflow(tmp_path):
 
 
 PREFERRING = """
+from astuner.contract.protocols import ReaderTraits
+
+
 class Preferring:
+    traits = ReaderTraits(prefers_actions=True)
+
     def read(self, split):
         return iter(())
 

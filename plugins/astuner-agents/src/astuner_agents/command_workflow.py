@@ -10,7 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from astuner.contract.errors import ConfigError, Problem, ProgramTimeout
-from astuner.contract.protocols import ChatModel, CommandResult, RunInfo, Sandboxes, SandboxSession, SandboxSpec, Tuner, Workflow
+from astuner.contract.protocols import (
+    ChatModel,
+    CommandResult,
+    RunInfo,
+    Sandboxes,
+    SandboxSession,
+    SandboxSpec,
+    Tuner,
+    Workflow,
+    WorkflowTraits,
+)
 from astuner.contract.schema import Message, WorkflowOutput, WorkflowTask
 from astuner.settings.config.agent_presets import Preset, settle_program
 from astuner.settings.config.paths import resolve_path
@@ -36,6 +46,8 @@ class CommandWorkflow(Workflow):
     A class for tasks that need more of their sandbox extends `describe_sandbox`, `prepare`, `write_query`, `run_program`,
     `check_result` and `conclude`, which are called in this order.
     """
+
+    traits = WorkflowTraits(runs_in_sandboxes=True)
 
     def __init__(self, run_info: RunInfo, sandboxes: Sandboxes, program: Preset) -> None:
         """`program` is what the preset and the section `agent` make together."""

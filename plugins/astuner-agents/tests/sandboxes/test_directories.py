@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols import Sandboxes, SandboxSession, SandboxSpec, SandboxTraits, read_traits
 from astuner_agents.sandboxes.bubblewrap import BubblewrapSandboxes
 from astuner_agents.sandboxes.local import LocalSandboxes
 
@@ -77,5 +77,5 @@ def test_a_kind_that_does_not_honour_them_has_its_own(tmp_path: Path) -> None:
     async def play(session: SandboxSession) -> None:
         assert session.workdir.startswith(str(tmp_path))
 
-    assert LocalSandboxes.honours == frozenset()
+    assert read_traits(LocalSandboxes, SandboxTraits).honours == frozenset()
     use(LocalSandboxes(LocalSandboxes.Options(directory=str(tmp_path))), SPEC, play)

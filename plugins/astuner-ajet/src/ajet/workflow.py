@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ajet.schema.task import WorkflowOutput, WorkflowTask
 from ajet.tuner import AjetTuner
+from astuner.contract.protocols import WorkflowTraits
 
 __all__ = ["AjetTuner", "Workflow", "WorkflowOutput", "WorkflowTask"]
 
 
 class Workflow(BaseModel):
     """A user's agent: a new instance plays each episode, in a thread with an event loop of its own, which it may block."""
+
+    traits: ClassVar[WorkflowTraits] = WorkflowTraits(adapts=True)
 
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
 

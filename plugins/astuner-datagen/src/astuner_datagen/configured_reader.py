@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from astuner.contract.errors import UsageError
-from astuner.contract.protocols import Reader, RunInfo
+from astuner.contract.protocols import Reader, ReaderTraits, RunInfo, read_traits
 from astuner.contract.schema import Split
 
 SPLITS: Sequence[Split] = ("train", "validation")
@@ -51,7 +52,8 @@ def make_configured_reader(conf: Path, overrides: Sequence[str]) -> Reader:
 
 def check_generated(reader: Reader, split: Split) -> None:
     """Raise `UsageError` if reading would first generate: looking at tasks must cost nothing."""
-    ask = getattr(reader, "would_generate", None)
-    first = None if ask is None else ask(split)
+    if not read_traits(reader, ReaderTraits).may_generate:
+        return
+    first: str | None = cast("Any", reader).would_generate(split)
     if first is not None:
         raise UsageError(first)

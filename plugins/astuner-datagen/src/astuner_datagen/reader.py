@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from astuner.contract.protocols import Reader, RunInfo
+from astuner.contract.protocols import Reader, ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.shared.clients.blocking import call_with_runner
 from astuner_datagen.generator import Generator
@@ -18,6 +18,8 @@ from astuner_datagen.samples import sample_reader
 
 class DataGenerationReader:
     """Yields generated tasks; the first reading makes them, unless `astuner data generate` has."""
+
+    traits = ReaderTraits(may_generate=True)
 
     Options = DataGenerationOptions
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from attrs import frozen
 
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group, Notice
 
 
@@ -35,6 +35,7 @@ Record = LoggedMetrics | LoggedEpisodes | Notice
 class Recorder:
     """Keeps metrics, groups and notices, whole and in order; `astuner_devkit.run_in_process` reads them back."""
 
+    traits = LoggerTraits(shows_notices=True)
     FILE: ClassVar[str] = "recorded.pickle"
 
     def __init__(self, path: Path) -> None:

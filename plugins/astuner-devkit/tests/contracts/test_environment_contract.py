@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 from attrs import frozen
 
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import EnvironmentTraits, RunInfo
 from astuner.contract.schema import Message, Task, WorkflowTask
 from astuner_devkit.contracts import Contract, EnvironmentContract, list_rules, run_contract
 
@@ -17,6 +17,7 @@ Found = tuple[Sequence[Message], float, bool, Mapping[str, Any]]
 class Counts:
     """A good environment: say the next number."""
 
+    traits = EnvironmentTraits(offers_tools=True)
     tools: ClassVar[Any] = ({"type": "function", "function": {"name": "count", "parameters": {"type": "object"}}},)
 
     def __init__(self, workflow_task: WorkflowTask) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
 from astuner_devkit.contracts import Contract, LoggerContract, leftovers, list_rules, run_contract
@@ -61,6 +61,8 @@ class NoClose:
 
 
 class OddProgress(Lines):
+    traits = LoggerTraits(shows_progress=True)
+
     def progress(self, done: int) -> None:
         pass
 
@@ -142,6 +144,8 @@ class StartsAfresh(Lines):
 
 
 class CannotTruncate(Lines):
+    traits = LoggerTraits(truncates=True)
+
     def truncate_after(self, step: int) -> None:
         self.file.truncate(step)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.contract.protocols import CommandResult, SandboxSession, SandboxSpec
+from astuner.contract.protocols import CommandResult, SandboxSession, SandboxSpec, SandboxTraits
 from astuner_agents.sandboxes.local import LocalSandboxes
 from astuner_devkit.contracts import Contract, SandboxContract, list_rules
 
@@ -139,11 +139,11 @@ class SharesDirectories(Good):
 
 
 class PromisesTooMuch(Good):
-    separates_files = True
+    traits = SandboxTraits(separates_files=True)
 
 
 class PromisesNoNetwork(Good):
-    separates_network = True
+    traits = SandboxTraits(separates_network=True)
 
 
 class LosesTheGateway(Good):

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from attrs.validators import ge, gt, min_len, optional
 
 from astuner.contract.errors import DataError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import EnvironmentTraits, RunInfo
 from astuner.contract.schema import Message, WorkflowTask
 from astuner.settings.plugins.options import build_options
 from astuner_env_service.client import EnvServiceClient, EnvServiceFailed, Instance, Patience
@@ -19,6 +19,8 @@ from astuner_env_service.section import KEY, READER, URL, EnvServiceOptions
 
 class EnvServiceEnvironment:
     """Passes on every message, reward and info of the server; tools come from `tools` in its info, if present."""
+
+    traits = EnvironmentTraits(offers_tools=True)
 
     has_sparse_score: ClassVar[bool] = True
 

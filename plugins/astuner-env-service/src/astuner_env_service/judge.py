@@ -9,7 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.contract.errors import DataError
-from astuner.contract.protocols import Judge
+from astuner.contract.protocols import EnvironmentTraits, Judge, read_traits
 from astuner.contract.schema import Episode, Group, Unjudged, Verdict
 
 SCORE = "score"
@@ -51,7 +51,7 @@ class EnvServiceJudge(Judge):
                 f"judge 'env_service': task '{episode.task.task_id}' was played in no environment (env_type "
                 f"'{episode.task.env_type}'), so there is no score: use another judge, or name an environment"
             )
-        if getattr(environment, "has_sparse_score", False):
+        if read_traits(environment, EnvironmentTraits).has_sparse_score:
             return {SCORE: float(await environment.evaluate(sparse=self._options.sparse))}
         if self._options.sparse:
             raise DataError(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from astuner.contract.errors import DataError
+from astuner.contract.protocols import ReaderTraits
 from astuner.contract.schema import Split, Task
 from astuner.settings.plugins.catalog import Catalog
 from astuner.shared.clients.blocking import run_blocking
@@ -18,6 +19,8 @@ PATIENCE = Patience(timeout_s=30.0, max_retries=4)
 
 class EnvServiceReader:
     """Ids come from the server, once per split; the rest of a task is requested when an episode starts."""
+
+    traits = ReaderTraits(prefers_actions=True)
 
     Options = EnvServiceOptions
 

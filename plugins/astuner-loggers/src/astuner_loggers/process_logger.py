@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from astuner import hookimpl
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.shared.install_hints import install_command
 from astuner_loggers.episodes import summarise
@@ -56,6 +56,8 @@ class Service:
 
 class ProcessLogger:
     """Writes to a tracking service through its own library, which runs in another process."""
+
+    traits = LoggerTraits(truncates=True)
 
     def __init__(self, service: Service, run_info: RunInfo) -> None:
         _check_installed(service)

@@ -14,7 +14,7 @@ from attrs.validators import ge
 
 from astuner import hookimpl
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.runs.inspection.metric_names import find_metric_name
 from astuner.shared.install_hints import install_command
@@ -32,6 +32,8 @@ EARLIER_DIRECTORY = "tensorboard"
 
 class TensorboardLogger:
     """Writes event files to the run directory, which gives TensorBoard the run's name; needs neither torch nor tensorflow."""
+
+    traits = LoggerTraits(truncates=True, names_viewer=True)
 
     @frozen(kw_only=True)
     class Options:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.contract.errors import DataError, PluginError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.shared.install_hints import install_command
 from astuner.shared.tabular.cell_values import convert_to_json, parse_json_columns
@@ -26,6 +26,8 @@ Rows = Iterable[Mapping[str, Any]]
 
 class HuggingFaceReader:
     """Reads a data set through the library `datasets`; rows become tasks with unique ids, as for a JSON file."""
+
+    traits = ReaderTraits(lists_files=True, lists_revisions=True)
 
     Options = HuggingFaceOptions
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import field, frozen
 from attrs.validators import gt, min_len
 
 from astuner.contract.errors import PluginError
+from astuner.contract.protocols import EnvironmentTraits
 from astuner.contract.schema import Message, Split, Task, WorkflowTask
 from astuner.shared.install_hints import install_command
 from astuner_envs.listing import NumberedTasks, list_numbered, locate_task
@@ -26,7 +27,7 @@ class ReasoningGym:
     long, or fails on the puzzle itself, raises; an answer that it cannot read is worth 0.
     """
 
-    has_sparse_score: ClassVar[bool] = True
+    traits = EnvironmentTraits(has_sparse_score=True)
 
     @frozen(kw_only=True)
     class Options(NumberedTasks):

@@ -13,7 +13,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, min_len, optional
 
 from astuner.contract.errors import DataError, PluginError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.shared.install_hints import install_command
 from astuner.shared.processes.json_child import JsonChild
@@ -80,6 +80,8 @@ def _check_apart(instance: Any, _: Any, value: int | None) -> None:
 
 class ReasoningGymReader:
     """Makes tasks in a fixed order, on demand; the same options give the same tasks in every process."""
+
+    traits = ReaderTraits(lists_revisions=True)
 
     @frozen(kw_only=True)
     class Options:

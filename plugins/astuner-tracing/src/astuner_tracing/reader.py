@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import cattrs
 
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.shared.tabular.json_rows import read_json_rows
 from astuner.shared.tabular.task_rows import make_tasks
@@ -33,6 +33,8 @@ class TracingReader:
 
     New traces arrive all the time; a resumed run has the tasks that it started with.
     """
+
+    traits = ReaderTraits(reports_progress=True)
 
     Options = TracingOptions
 

@@ -13,16 +13,43 @@ from __future__ import annotations
 
 from astuner.contract.protocols.backbone import Backbone, BackboneTraits
 from astuner.contract.protocols.candidate import Candidate
-from astuner.contract.protocols.components import Detector, Estimator, EstimatorTraits, Judge, Logger, Reader, Sampled
+from astuner.contract.protocols.components import (
+    Detector,
+    Estimator,
+    EstimatorTraits,
+    Judge,
+    JudgeTraits,
+    Logger,
+    LoggerTraits,
+    Reader,
+    ReaderTraits,
+    Sampled,
+)
 from astuner.contract.protocols.engine import Engine, EngineAccess, EngineTraits, MakeEngine, Say
 from astuner.contract.protocols.own_venv import OwnVenv
 from astuner.contract.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
-from astuner.contract.protocols.sandbox import CommandResult, Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols.sandbox import CommandResult, Sandboxes, SandboxSession, SandboxSpec, SandboxTraits
 from astuner.contract.protocols.settled_value import SettledValue
-from astuner.contract.protocols.tracker import ContextPolicy, ContextRoom, EpisodeIdentity, MakeTracker, Tracked, Tracker
+from astuner.contract.protocols.tracker import (
+    ContextPolicy,
+    ContextRoom,
+    EpisodeIdentity,
+    MakeTracker,
+    Tracked,
+    Tracker,
+    TrackerTraits,
+)
 from astuner.contract.protocols.traits import has_methods, read_traits
 from astuner.contract.protocols.warm_start import Fit, TinyModelJob, WarmStartJob, WarmStartResult
-from astuner.contract.protocols.workflow import ChatModel, Environment, MakeEnvironment, Tuner, Workflow
+from astuner.contract.protocols.workflow import (
+    ChatModel,
+    Environment,
+    EnvironmentTraits,
+    MakeEnvironment,
+    Tuner,
+    Workflow,
+    WorkflowTraits,
+)
 
 __all__ = [
     "Backbone",
@@ -39,22 +66,27 @@ __all__ = [
     "EngineAccess",
     "EngineTraits",
     "Environment",
+    "EnvironmentTraits",
     "EpisodeIdentity",
     "EpisodeStore",
     "Estimator",
     "EstimatorTraits",
     "Fit",
     "Judge",
+    "JudgeTraits",
     "Logger",
+    "LoggerTraits",
     "MakeEngine",
     "MakeEnvironment",
     "MakeTracker",
     "OwnVenv",
     "Reader",
+    "ReaderTraits",
     "RunInfo",
     "Sampled",
     "SandboxSession",
     "SandboxSpec",
+    "SandboxTraits",
     "Sandboxes",
     "Say",
     "SettledValue",
@@ -62,10 +94,12 @@ __all__ = [
     "TinyModelJob",
     "Tracked",
     "Tracker",
+    "TrackerTraits",
     "Tuner",
     "WarmStartJob",
     "WarmStartResult",
     "Workflow",
+    "WorkflowTraits",
     "has_methods",
     "read_traits",
 ]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
-from attrs.validators import instance_of
+from attrs.validators import instance_of, optional
 
-from astuner.contract.protocols.traits import FLAG, promise
+from astuner.contract.protocols.traits import FLAG, NAMES, promise
 from astuner.contract.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict
 
 if TYPE_CHECKING:
@@ -17,23 +17,56 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@frozen(kw_only=True)
+class ReaderTraits:
+    """What a reader knows of its tasks. The method that a flag names is described with it."""
+
+    command_workflow: str | None = field(default=None, validator=optional(instance_of(str)))
+    """What plays its tasks where the configuration names `astuner_agents:Command`, and is derived from it, as `module:Class`: for
+    tasks that say where a program plays them, and check what it has left."""
+    names_files: bool = promise("name_files")
+    """Classmethod `name_files(options) -> Mapping[str, str]`: the files that its options name, as written, by their key below its
+    section. One that does not exist is reported with the other mistakes of the configuration."""
+    prefers_actions: bool = promise("prefer_actions")
+    """Classmethod `prefer_actions(options) -> "code" | "text" | "box"`: how actions are read off answers to its tasks, where an
+    environment leads and the configuration names no form. `options` is None without `Options`."""
+    may_generate: bool = promise("would_generate")
+    """`would_generate(split) -> str | None`: what making the tasks first would take, if it has to, and pay for it; None if they
+    exist. `astuner run --dry-run` shows it, and then reads no task."""
+    reports_progress: bool = promise("report_to")
+    """`report_to(say: Say)`: take what shows messages; called before the first `read`."""
+    lists_files: bool = promise("list_files")
+    """`list_files() -> Iterable[Path]`: the files that its tasks came from; called after the tasks were read once. `run.json`
+    records their digests, and a resume names the one that changed."""
+    lists_revisions: bool = promise("list_revisions")
+    """`list_revisions() -> Mapping[str, str]`: the version of each source by its name, as for files."""
+
+
 @runtime_checkable
 class Reader(Protocol):
-    """Yields tasks. Runs in the driver; made once per run.
-
-    It may offer `WouldGenerate`, if it has to make its tasks first, and `ReportsProgress`, and its class `PrefersActions`
-    (`astuner.contract.protocols.optional`).
-    """
+    """Yields tasks. Runs in the driver; made once per run. Its class may have `traits` (`ReaderTraits`)."""
 
     def read(self, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split lazily, in the same order every time; nothing when the split is not configured."""
 
 
+@frozen(kw_only=True)
+class JudgeTraits:
+    """What a judge reads and compares."""
+
+    honours: tuple[str, ...] = field(default=(), validator=NAMES)
+    """The keys of an LLM that it reads, such as `task_judge.alien_llm_model`. Setting one that no judge of the run reads is
+    answered with a notice."""
+    compares_siblings: bool = field(default=True, validator=FLAG)
+    """Whether its verdict on an episode may depend on the others of the group, or on their order. If not, `astuner judge eval`
+    shows it each answer once."""
+
+
 class Judge(ABC):
     """Scores the episodes of a group. Runs in the rollout process; made once per process, so it must support concurrent groups.
 
-    A class with only `compute_reward(workflow_task, workflow_output)` (`ScoresEpisodes`) is accepted wherever a judge is; its
-    `close()`, sync or async, is called too if it has one (`Closes`). A class with `Honours` names the keys that it reads.
+    A class with only `compute_reward(workflow_task, workflow_output)` is accepted wherever a judge is; its `close()`, sync or
+    async, is called too if it has one. Its class may have `traits` (`JudgeTraits`).
     """
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
@@ -100,10 +133,28 @@ class Estimator(Protocol):
         """Return one advantage per reward, in the same shapes: a 1-D array per group of siblings."""
 
 
+@frozen(kw_only=True)
+class LoggerTraits:
+    """What a logger shows beyond rows. The method that a flag names is described with it."""
+
+    truncates: bool = promise("truncate_after")
+    """`truncate_after(step)`: remove the rows after a step, which a resumed run writes again; -1 removes all."""
+    shows_progress: bool = promise("progress")
+    """`progress(what, done, total)`: show progress."""
+    shows_notices: bool = promise("notice")
+    """`notice(text, level)`: show a text; the level is `info` or `warning`."""
+    links_steps: bool = promise("link_steps")
+    """`link_steps(url)`: take the URL of the pages about steps, with `{step}` for the number; called before the first step if a
+    service has such pages."""
+    names_viewer: bool = promise("format_viewer_command")
+    """`format_viewer_command() -> str`: the command that shows its results, as it is typed in the working directory; the end of a
+    run names it."""
+
+
 class Logger(Protocol):
     """Writes what a run reports. Runs in the driver; one that raises is named and left out, and the run continues.
 
-    It may offer `Truncates`, `ShowsProgress`, `ShowsNotices` and `NamesViewer` (`astuner.contract.protocols.optional`).
+    Its class may have `traits` (`LoggerTraits`).
     """
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

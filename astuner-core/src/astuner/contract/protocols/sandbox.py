@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import deep_iterable, instance_of
+
+from astuner.contract.protocols.traits import FLAG
 
 KilledBy = Literal["timeout", "output", "disk", "processes", "memory"]
 
@@ -101,18 +104,24 @@ class SandboxSession(ABC):
         """End what runs, and remove all files. Called once on every path."""
 
 
+@frozen(kw_only=True)
+class SandboxTraits:
+    """What a kind of sandbox separates and acts on."""
+
+    separates_files: bool = field(default=False, validator=FLAG)
+    """Whether a program in one sandbox is kept from the files of another, and from the user's."""
+    separates_network: bool = field(default=False, validator=FLAG)
+    """Whether a program reaches nothing but the gateway."""
+    honours: frozenset[str] = field(default=frozenset(), validator=deep_iterable(instance_of(str), instance_of(frozenset)))
+    """The optional fields of `SandboxSpec` that are acted on, `image` and those after it; the others have no effect."""
+
+
 class Sandboxes(ABC):
     """Makes the sandboxes of a rollout process. Made once per process; nothing runs before the first `open`.
 
+    Its class may have `traits` (`SandboxTraits`).
     `open` may be called on several event loops, one for each thread (`rollout.isolation: thread`).
     """
-
-    separates_files: ClassVar[bool] = False
-    """Whether a program in one sandbox is kept from the files of another, and from the user's."""
-    separates_network: ClassVar[bool] = False
-    """Whether a program reaches nothing but the gateway."""
-    honours: ClassVar[frozenset[str]] = frozenset()
-    """The optional fields of `SandboxSpec` that are acted on, `image` and those after it; the others have no effect."""
 
     @abstractmethod
     async def open(self, spec: SandboxSpec) -> SandboxSession:

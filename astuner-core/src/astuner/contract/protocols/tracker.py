@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from attrs import field, frozen
 
+from astuner.contract.protocols.traits import promise
 from astuner.contract.schema import Call, Message, Sample
 
 
@@ -30,11 +31,19 @@ class EpisodeIdentity:
     repeat: int
 
 
+@frozen(kw_only=True)
+class TrackerTraits:
+    """What a tracker decides beyond samples."""
+
+    manages_context: bool = promise("view", "action")
+    """The two methods of `ContextPolicy`: what the model is shown, and what the environment gets, where no workflow decides."""
+
+
 class Tracker(Protocol):
     """Makes training samples from an episode's recorded calls. Made per episode, in the rollout process; data in, data out.
 
-    A tracker that also manages the conversation has the two methods of `ContextPolicy`; without them a model is shown every
-    message, and an environment is given every answer as it is.
+    Its class may have `traits` (`TrackerTraits`). One that does not manage the context leaves it as it is: a model is shown every
+    message, and an environment is given every answer.
     """
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
@@ -54,7 +63,6 @@ class ContextRoom:
     """Asks the model under training, with a limit on the answer's tokens; the call is recorded and trained like any other."""
 
 
-@runtime_checkable
 class ContextPolicy(Protocol):
     """A tracker's decisions when no workflow makes them (`rollout.use_agentscope_protocol: false`); one instance per episode."""
 

@@ -83,3 +83,9 @@ def find_faults(target: type[Any], record: type[Any], records: tuple[type[Any], 
 
 def _write(record: type[Any], name: str) -> str:
     return f"traits = {record.__name__}({name}=True)"
+
+
+def find_options_class(component: object) -> type[Any] | None:
+    """Return the attrs class that the options of a component are structured into; None if it takes no options."""
+    options: type[Any] | None = getattr(component, "Options", None)
+    return options

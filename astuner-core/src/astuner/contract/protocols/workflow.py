@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from attrs import field, frozen
+
+from astuner.contract.protocols.traits import FLAG, promise, promise_attribute
 from astuner.contract.schema import Message, WorkflowOutput, WorkflowTask
 
 
@@ -42,6 +45,19 @@ class Tuner(Protocol):
         """Return a chat model of the installed AgentScope for each entry of `rollout.auxiliary_models`; none of them streams."""
 
 
+@frozen(kw_only=True)
+class WorkflowTraits:
+    """How a workflow class is made. The method that a flag names is described with it."""
+
+    runs_in_sandboxes: bool = promise("with_sandboxes")
+    """Classmethod `with_sandboxes(run_info, sandboxes: Sandboxes) -> Workflow`: make the workflow of an episode, for an agent
+    that is a program; called once before the first episode too, to raise what is missing. It is played in the rollout process:
+    `rollout.isolation: process` is refused."""
+    adapts: bool = promise("as_workflow")
+    """Classmethod `as_workflow() -> type[Workflow]`: return the class that plays it in its place, for an agent that is written
+    for another library and has its own idea of a task and of a tuner."""
+
+
 class Workflow(ABC):
     """A user's agent: a new instance for each episode, run in the rollout process (see `rollout.isolation`)."""
 
@@ -56,11 +72,14 @@ class Workflow(ABC):
         """
 
 
-class AdaptsWorkflow(Protocol):
-    """The class of an agent that is written for another library, and has its own idea of a task and of a tuner."""
+@frozen(kw_only=True)
+class EnvironmentTraits:
+    """What an environment offers a model and a judge."""
 
-    def as_workflow(self) -> type[Workflow]:
-        """Return the class that plays it in its place, and is read, made and checked as any workflow; a classmethod."""
+    offers_tools: bool = promise_attribute("tools")
+    """`tools: Sequence[Mapping]`: the tools that the model may call now, in OpenAI's form; read before each answer."""
+    has_sparse_score: bool = field(default=False, validator=FLAG)
+    """Whether `evaluate(sparse=True)` asks only for right or wrong, apart from the score of `evaluate()`."""
 
 
 @runtime_checkable
@@ -69,8 +88,8 @@ class Environment(Protocol):
 
     It is made for each episode, by the rule of all components with the episode's task before the other arguments:
     `cls(workflow_task)`, `cls(workflow_task, options)` or `from_run(workflow_task, options, run_info)`. Making one is cheap;
-    `reset` starts what it needs. With `rollout.isolation: thread` it lives in its own thread and may block. It may offer
-    `OffersTools` (`astuner.contract.protocols.optional`).
+    `reset` starts what it needs. With `rollout.isolation: thread` it lives in its own thread and may block. Its class may have
+    `traits` (`EnvironmentTraits`).
     """
 
     async def reset(self) -> Sequence[Message]:

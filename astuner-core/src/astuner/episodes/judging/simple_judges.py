@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from astuner.contract.errors import PluginError
 from astuner.contract.plain_values import has_type, read_bool, read_number, read_text, show_value
-from astuner.contract.protocols import Judge
-from astuner.contract.protocols.optional import Closes, JudgesGroups, ScoresEpisodes, find_offer
+from astuner.contract.protocols import Judge, JudgeTraits, has_methods
 from astuner.contract.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 from astuner.contract.user_values.outputs import find_numbers
 from astuner.contract.user_values.verdicts import check_verdict
@@ -55,7 +54,7 @@ def make_judge(judge: Any, *, blame: str | None = None, auxiliary_models: Mappin
         judge = judge()
     if isinstance(judge, Judge):
         return judge
-    if find_offer(judge, JudgesGroups) is not None:
+    if has_methods(judge, "observe", "judge"):
         return JudgeAdapter(judge)
     blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
     if inspect.isroutine(judge) and is_tune_function(judge):
@@ -63,8 +62,8 @@ def make_judge(judge: Any, *, blame: str | None = None, auxiliary_models: Mappin
             judge = TuneFunction(judge, auxiliary_models or {})
         except TypeError as error:
             raise PluginError(f"{blame} {error}") from error
-    scoring = find_offer(judge, ScoresEpisodes)
-    compute_reward = scoring.compute_reward if scoring is not None else judge if inspect.isroutine(judge) else None
+    simple = has_methods(judge, "compute_reward")
+    compute_reward = judge.compute_reward if simple else judge if inspect.isroutine(judge) else None
     if compute_reward is None:
         raise PluginError(
             f"{blame} is {judge!r}; a judge is a subclass of astuner.Judge, a class with "
@@ -98,7 +97,7 @@ class JudgeAdapter(Judge):
 class EpisodeJudge(PartwiseJudge):
     """Judges each episode on its own; a failure affects one episode."""
 
-    compares_siblings = False
+    traits = JudgeTraits(compares_siblings=False)
 
     def __init__(self, compute_reward: ComputeReward, *, blame: str, owner: Any = None) -> None:
         """Keep the user's function, which may be sync or async, and the object that it belongs to."""
@@ -142,8 +141,7 @@ class EpisodeJudge(PartwiseJudge):
 
 
 async def _close(judge: Any) -> None:
-    closes = find_offer(judge, Closes)
-    if closes is not None and inspect.isawaitable(closing := closes.close()):
+    if has_methods(judge, "close") and inspect.isawaitable(closing := judge.close()):
         await closing
 
 

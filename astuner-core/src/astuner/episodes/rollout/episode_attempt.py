@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from astuner.breakpoints.code_places import name_place
 from astuner.contract.errors import AstunerError
-from astuner.contract.protocols import ContextPolicy, EpisodeIdentity, RunInfo, Tracked
+from astuner.contract.protocols import EpisodeIdentity, RunInfo, Tracked, TrackerTraits, read_traits
 from astuner.contract.schema import Call, Episode, Failure, Sampling, Unjudged, Verdict, WorkflowOutput
 from astuner.contract.user_values.changes import ChangeCounts, make_mapping_plain
 from astuner.episodes.containment.contained_call import CallTimeout, run_contained
@@ -216,7 +216,7 @@ class EpisodeAttempt:
 
         config, run_info, parts = self._config, self._tools.run_info, self._tools.parts
         leads = parts.make_workflow is None
-        views = leads and isinstance(self._tracker, ContextPolicy)
+        views = leads and read_traits(self._tracker, TrackerTraits).manages_context
         return EpisodeSpec(
             episode_id=self._blank.id,
             # Not the attempt's: what failed is played again as it was, and not replaced by something luckier.

@@ -62,7 +62,7 @@ class Recipe:
     detectors: tuple[Component, ...] = ()
     """Of abnormal behaviour."""
     sandbox: Component | None = None
-    """What makes sandboxes, for a workflow that runs programs in them."""
+    """What makes sandboxes, for a workflow that runs programs in them; None for one that does not."""
 
     def build(self, run_info: RunInfo, hooks: ComponentMaker) -> Parts:
         """Make the parts; raises `PluginError` with the blame when one cannot be made."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import FunctionType
 from typing import Any
 
-from astuner.contract.protocols.optional import MadeFromRun, NamesTargets, PlaysEpisodes, find_offer
-from astuner.contract.protocols.program_workflow import RunsInSandboxes
+from astuner.contract.protocols import WorkflowTraits, has_methods, read_traits
 from astuner.contract.user_values.named_arguments import list_names, list_unmet
 from astuner.settings.plugins.async_methods import format_place, yields
 
@@ -21,13 +20,13 @@ class UnfitWorkflow(Exception):
 
 def check_class(workflow: type[Any]) -> None:
     """Check that a class is made without arguments, and that its `execute` returns one output for two arguments."""
-    if find_offer(workflow, PlaysEpisodes) is None:
+    if not has_methods(workflow, "execute"):
         raise UnfitWorkflow("is a class without `execute`: write `async def execute(self, workflow_task, tuner)`")
     if inspect.isabstract(workflow):
         missing = ", ".join(sorted(workflow.__abstractmethods__))
         raise UnfitWorkflow(f"is an abstract class: it does not define {missing}")
-    made_by_core = find_offer(workflow, MadeFromRun) is None and find_offer(workflow, RunsInSandboxes) is None
-    if made_by_core and (needed := _list_required_arguments(workflow)):
+    makes_itself = has_methods(workflow, "from_run") or read_traits(workflow, WorkflowTraits).runs_in_sandboxes
+    if not makes_itself and (needed := _list_required_arguments(workflow)):
         place = format_place(workflow.__init__)
         raise UnfitWorkflow(
             f"is made for each episode without arguments, but its constructor{place} takes {', '.join(needed)}. "
@@ -50,8 +49,7 @@ def check_function(function: Callable[..., Any]) -> None:
 
 def read_targets(workflow: type[Any]) -> tuple[str, ...] | None:
     """Return the tags that a class names as trained; None if it trains every call."""
-    naming = find_offer(workflow, NamesTargets)
-    given: Any = _read_default(workflow, None if naming is None else naming.trainable_targets)
+    given: Any = _read_default(workflow, getattr(workflow, "trainable_targets", None))
     if given is None:
         return None
     name = f"{workflow.__name__}.trainable_targets"

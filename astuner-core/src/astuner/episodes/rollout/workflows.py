@@ -13,10 +13,7 @@ from attrs import frozen
 
 from astuner.contract.errors import PluginError
 from astuner.contract.plain_values import show_value
-from astuner.contract.protocols import Tuner, Workflow
-from astuner.contract.protocols.optional import MadeFromRun, find_offer
-from astuner.contract.protocols.program_workflow import RunsInSandboxes
-from astuner.contract.protocols.workflow import AdaptsWorkflow
+from astuner.contract.protocols import Tuner, Workflow, WorkflowTraits, has_methods, read_traits
 from astuner.contract.schema import WorkflowOutput, WorkflowTask
 from astuner.contract.user_values.named_arguments import choose_arguments
 from astuner.episodes.rollout.workflow_shape import UnfitWorkflow, check_class, check_function, describe_object, read_targets
@@ -41,8 +38,8 @@ class LoadedWorkflow:
     place: str = ""
     """Where that is written, as ` (agent.py:12)`."""
     adapted: bool = False
-    """Whether it is written for another library, and the class that plays it (`AdaptsWorkflow`) decides where it runs."""
-    in_sandboxes: type[RunsInSandboxes] | None = None
+    """Whether it is written for another library, and the class that plays it (`WorkflowTraits.adapts`) decides where it runs."""
+    in_sandboxes: Any = None
     """The class, if it runs programs in sandboxes: it is then made with them, and not by `make`."""
 
 
@@ -69,19 +66,18 @@ def load_workflow(target: str, config_dir: Path, run_info: RunInfo | None = None
 
 def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
     if isinstance(found, type):
-        adapting = find_offer(found, AdaptsWorkflow)
-        workflow = found if adapting is None else adapting.as_workflow()
+        adapted = read_traits(found, WorkflowTraits).adapts
+        workflow = found.as_workflow() if adapted else found
         check_class(workflow)
         made = cast("type[Workflow]", workflow)
         play = made.execute
-        own = find_offer(workflow, MadeFromRun)
         return LoadedWorkflow(
-            make=made if own is None else partial(own.from_run, None, run_info),
+            make=partial(workflow.from_run, None, run_info) if has_methods(workflow, "from_run") else made,
             trainable_targets=_settle_targets(workflow, run_info),
             blocks=is_plain_function(play),
             place=format_place(play),
-            adapted=adapting is not None,
-            in_sandboxes=cast("type[RunsInSandboxes] | None", find_offer(workflow, RunsInSandboxes)),
+            adapted=adapted,
+            in_sandboxes=workflow if read_traits(workflow, WorkflowTraits).runs_in_sandboxes else None,
         )
     if callable(found) and not isinstance(found, Workflow):
         check_function(found)
@@ -97,9 +93,10 @@ def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
 def _settle_targets(workflow: type, run_info: RunInfo | None) -> tuple[str, ...] | None:
     """Return the targets that the section `agent` names, for a workflow that runs a program; otherwise those of the class."""
     given = read_targets(workflow)
-    if run_info is None or find_offer(workflow, RunsInSandboxes) is None or run_info.config.agent.trainable_targets is None:
+    if run_info is None or not read_traits(workflow, WorkflowTraits).runs_in_sandboxes:
         return given
-    return run_info.config.agent.trainable_targets
+    named = run_info.config.agent.trainable_targets
+    return given if named is None else named
 
 
 class FunctionWorkflow(Workflow):

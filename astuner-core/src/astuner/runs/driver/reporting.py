@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from attrs import define
 
-from astuner.contract.protocols import Logger
-from astuner.contract.protocols.optional import LinksSteps, NamesViewer, ShowsNotices, ShowsProgress, find_offer
+from astuner.contract.protocols import Logger, LoggerTraits, read_traits
 from astuner.contract.schema import Group
 
 
@@ -36,45 +36,43 @@ class Loggers:
         self._call_each(lambda logger: logger.log_episodes(step, groups))
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Pass progress on to the loggers that show it (`ShowsProgress`)."""
+        """Pass progress on to the loggers that show it."""
 
-        def show(logger: Logger) -> None:
-            showing = find_offer(logger, ShowsProgress)
-            if showing is not None:
-                showing.progress(what, done, total)
+        def show(logger: Any) -> None:
+            if read_traits(logger, LoggerTraits).shows_progress:
+                logger.progress(what, done, total)
 
         self._call_each(show)
 
     def notice(self, text: str, level: str) -> bool:
-        """Pass a notice on to the loggers that show it (`ShowsNotices`); return whether one did."""
+        """Pass a notice on to the loggers that show it; return whether one did."""
         shown = False
 
-        def show(logger: Logger) -> None:
+        def show(logger: Any) -> None:
             nonlocal shown
-            showing = find_offer(logger, ShowsNotices)
-            if showing is not None:
-                showing.notice(text, level)
+            if read_traits(logger, LoggerTraits).shows_notices:
+                logger.notice(text, level)
                 shown = True
 
         self._call_each(show)
         return shown
 
     def link_steps(self, url: str) -> None:
-        """Pass the URL of the pages about steps on to the loggers that link to them (`LinksSteps`)."""
+        """Pass the URL of the pages about steps on to the loggers that link to them."""
 
-        def link(logger: Logger) -> None:
-            if (linking := find_offer(logger, LinksSteps)) is not None:
-                linking.link_steps(url)
+        def link(logger: Any) -> None:
+            if read_traits(logger, LoggerTraits).links_steps:
+                logger.link_steps(url)
 
         self._call_each(link)
 
     def list_viewer_commands(self) -> list[str]:
-        """Return the commands that show what the loggers have written (`NamesViewer`)."""
+        """Return the commands that show what the loggers have written."""
         commands: list[str] = []
 
-        def collect(logger: Logger) -> None:
-            if (viewed := find_offer(logger, NamesViewer)) is not None:
-                commands.append(viewed.format_viewer_command())
+        def collect(logger: Any) -> None:
+            if read_traits(logger, LoggerTraits).names_viewer:
+                commands.append(logger.format_viewer_command())
 
         self._call_each(collect)
         return commands

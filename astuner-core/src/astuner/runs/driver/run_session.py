@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
 
@@ -13,7 +13,7 @@ from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection
 from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
 from astuner.contract.errors import AstunerError, Interrupted, RunFailed
-from astuner.contract.protocols.optional import ReportsProgress, Truncates, find_offer
+from astuner.contract.protocols import LoggerTraits, ReaderTraits, read_traits
 from astuner.contract.schema import Event
 from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.runs.driver.control import RunControl, stop_on_signals
@@ -138,8 +138,8 @@ class RunSession:
         plan, hooks = self._plan, self._hooks
         with name_place("the reader"):
             reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, self.info)
-            if (reporting := find_offer(reader, ReportsProgress)) is not None:
-                reporting.report_to(self.notify)
+            if read_traits(reader, ReaderTraits).reports_progress:
+                cast("Any", reader).report_to(self.notify)
             tasks = plan.sample_tasks(reader, self.notify)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)
@@ -233,9 +233,9 @@ class RunSession:
         made = []
         for component in self._plan.loggers:
             logger = self._hooks.make_logger(component.candidate, component.options, self.info)
-            if (after := self._start.replay_after) is not None and (truncating := find_offer(logger, Truncates)) is not None:
+            if (after := self._start.replay_after) is not None and read_traits(logger, LoggerTraits).truncates:
                 # The replay writes rows after the checkpoint again.
-                truncating.truncate_after(after)
+                cast("Any", logger).truncate_after(after)
             made.append(NamedLogger(component.candidate.name, logger))
         return made
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import asdict
 
-from astuner.contract.protocols.optional import ReadsFiles, ReadsRevisions, find_offer
+from astuner.contract.protocols import ReaderTraits, read_traits
 from astuner.runs.store.fingerprints import fingerprint_file, fingerprint_files, fingerprint_model, name_file
 from astuner.settings.config.adapters import read_adapters
 
@@ -28,10 +28,10 @@ _NOT_THE_PROJECT = frozenset({"site-packages", "dist-packages", "__pycache__", "
 def collect_sources(plan: Plan, reader: Reader, tasks: TaskSampler) -> dict[str, Any]:
     """Return the fingerprints of what the run is made from, as JSON values; names are relative to the YAML's directory."""
     directory = plan.loaded.directory.resolve()
-    files, versions = find_offer(reader, ReadsFiles), find_offer(reader, ReadsRevisions)
+    traits, able = read_traits(reader, ReaderTraits), cast("Any", reader)
     data: dict[str, Any] = {split: asdict(digest) for split, digest in tasks.digests.items()}
-    data["files"] = {} if files is None else fingerprint_files(files.list_files(), directory)
-    data["revisions"] = {} if versions is None else dict(versions.list_revisions())
+    data["files"] = fingerprint_files(able.list_files(), directory) if traits.lists_files else {}
+    data["revisions"] = dict(able.list_revisions()) if traits.lists_revisions else {}
     return {"data": data, "code": collect_code(plan), "model": _fingerprint_models(plan.loaded.config.model.path)}
 
 

@@ -50,7 +50,6 @@ class Checks:
         self._check_validation()
         self._check_judges()
         self._check_composition()
-        self._check_files()
         self._check_unused_sections()
         self._check_services()
         self._check_agent()
@@ -179,17 +178,6 @@ class Checks:
             self.notices.append(
                 "task_judge.reward has no effect: there is no judge, and rewards of workflows are left as they are."
             )
-
-    def _check_files(self) -> None:
-        reader = self.config.task_reader
-        if reader.type != "dataset_file" and find_closest(reader.type, ("dataset_file",), likeness=0.8) is None:
-            return
-        for split, options in reader.get_options("dataset_file").items():
-            value = options.get("file_path") if isinstance(options, Mapping) else None
-            if isinstance(value, str) and not os.path.isfile(resolve_path(value, self.config_dir)):
-                message = f"there is no file {resolve_path(value, self.config_dir)}."
-                key = f"task_reader.dataset_file.{split}.file_path"
-                self._add_problem(key, message, find_similar_path(value, self.config_dir), "missing_path")
 
     def _check_services(self) -> None:
         for name, service in self.config.services.items():

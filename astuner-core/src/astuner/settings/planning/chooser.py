@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import evolve
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from astuner.settings.plugins.catalog import Catalog
 
 
+T = TypeVar("T")
+
+
 class Chooser:
     """Chooses components and collects every problem on the way."""
 
@@ -44,14 +47,15 @@ class Chooser:
         self._imports_users_code = not self._problems
         return self._imports_users_code
 
-    def attempt(self, check: Callable[[], None]) -> None:
-        """Run a check and keep its problems."""
+    def attempt(self, check: Callable[[], T]) -> T | None:
+        """Run a check and keep its problems; return what it returns, or None."""
         try:
-            check()
+            return check()
         except ConfigError as error:
             self._problems.extend(self._locate(problem) for problem in error.problems)
         except PluginError as error:
             self._problems.append(Problem(message=str(error)))
+        return None
 
     def choose(
         self,

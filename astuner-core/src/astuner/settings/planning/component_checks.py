@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ from attrs import frozen
 from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import BackboneTraits, EngineTraits, EstimatorTraits
 from astuner.settings.config.checks import MODEL_EXAMPLE
+from astuner.settings.config.paths import resolve_path
 from astuner.settings.config.places import ROOT, make_problem
+from astuner.settings.config.similar_paths import find_similar_path
 from astuner.settings.planning.tracker_choice import find_inexact_keys
 from astuner.settings.plugins.component_traits import load_with_traits
 
@@ -55,3 +58,17 @@ class ComponentChecks:
 
     def _make_problem(self, key: str, message: str) -> Problem:
         return make_problem(f"{ROOT}.{key}", message, self.loaded.locate)
+
+
+def check_named_files(loaded: LoadedConfig, reader: Component) -> None:
+    """Raise `ConfigError` with the files that a reader's options name and that do not exist."""
+    target, traits = load_with_traits(reader.candidate)
+    problems = []
+    for key, value in target.name_files(reader.options).items() if traits.names_files else ():
+        path = resolve_path(value, loaded.path.parent)
+        if not os.path.isfile(path):
+            place = f"{ROOT}.task_reader.{reader.candidate.name}.{key}"
+            similar = find_similar_path(value, loaded.path.parent)
+            problems.append(make_problem(place, f"there is no file {path}.", loaded.locate, similar, "missing_path"))
+    if problems:
+        raise ConfigError(problems)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from astuner.contract.protocols.optional import ReportsProgress, WouldGenerate, find_offer
+from astuner.contract.protocols import ReaderTraits, read_traits
 from astuner.settings.planning.episode_bounds import bound_training_episodes, count_validation_episodes
 from astuner.settings.planning.memory_plan import look_at_hardware
 from astuner.settings.planning.memory_table import format_report
@@ -34,12 +34,12 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     hooks.check_pending()
     reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
     notices: list[str] = []
-    if (reporting := find_offer(reader, ReportsProgress)) is not None:
+    if read_traits(reader, ReaderTraits).reports_progress:
 
         def keep(text: str, level: str = "warning") -> None:
             notices.append(text)
 
-        reporting.report_to(keep)
+        cast("Any", reader).report_to(keep)
     pending = _find_pending_generation(reader)
     trains = load_with_traits(plan.backbone.candidate)[1].trains
     tasks = None if pending else plan.sample_tasks(reader)
@@ -60,11 +60,10 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
 
 def _find_pending_generation(reader: Reader) -> list[str]:
     """Return what a reader would have to generate first: an estimate pays for nothing."""
-    generating = find_offer(reader, WouldGenerate)
-    if generating is None:
+    if not read_traits(reader, ReaderTraits).may_generate:
         return []
     splits: tuple[Split, ...] = ("train", "validation")
-    return [text for split in splits if (text := generating.would_generate(split)) is not None]
+    return [text for split in splits if (text := cast("Any", reader).would_generate(split)) is not None]
 
 
 def _list_training_rows(config: Config, tasks: TaskSampler, metrics: Path) -> list[tuple[str, str]]:

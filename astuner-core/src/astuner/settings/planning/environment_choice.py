@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import ConfigError
-from astuner.contract.protocols.optional import PrefersActions, find_offer
 from astuner.episodes.rollout.environments.selection import KEY, EnvironmentChoice, check_shape
 from astuner.settings.config.env_variables import BY_TASK, NO_ENVIRONMENT
 from astuner.settings.config.places import make_problem
@@ -46,12 +45,13 @@ def choose_environments(
 
 def choose_action_preference(section: Environment, reader: Component | None) -> ActionPreference:
     """Return how actions are read off answers: as the configuration says, or else as the reader prefers."""
-    from astuner.settings.plugins.drivers import load
+    from astuner.settings.plugins.component_traits import load_with_traits
 
-    if section.env_action_preference is not None:
-        return section.env_action_preference
-    preferring = None if reader is None else find_offer(load(reader.candidate), PrefersActions)
-    return "text" if reader is None or preferring is None else preferring.prefer_actions(reader.options)
+    if section.env_action_preference is not None or reader is None:
+        return section.env_action_preference or "text"
+    target, traits = load_with_traits(reader.candidate)
+    preference: ActionPreference = target.prefer_actions(reader.options) if traits.prefers_actions else "text"
+    return preference
 
 
 def _choose(chooser: Chooser, name: str, key: str, options: Mapping[str, Any]) -> Component | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from astuner.contract.errors import ConfigError, Problem
-from astuner.contract.protocols.optional import Honours, MadeFromRun, find_offer
+from astuner.contract.protocols import JudgeTraits, has_methods, read_traits
 from astuner.settings.config.rewards import JudgeChoice
 from astuner.settings.planning.key_coverage import find_changed_keys, format_idle_keys
 from astuner.settings.plugins.async_methods import format_place, is_plain_function
@@ -93,7 +93,7 @@ def _of_several(judge: TaskJudge, position: int, choice: JudgeChoice) -> NamedJu
 def find_judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Iterator[str]:
     """Yield notices on the keys of an LLM that no judge asks.
 
-    Judges list the keys that they read in the class attribute `honours`; the user's own code with `from_run` may read them.
+    Judges list the keys that they read in their traits; the user's own code with `from_run` may read them.
     """
     from astuner.settings.plugins.drivers import load
     from astuner.settings.plugins.raised_errors import blame_component
@@ -102,9 +102,8 @@ def find_judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Ite
     for judge in judges:
         with blame_component(judge.candidate):
             target = load(judge.candidate)
-            if judge.candidate.dist is None and find_offer(target, MadeFromRun) is not None:
+            if judge.candidate.dist is None and has_methods(target, "from_run"):
                 honoured |= set(LLM_KEYS)
-            if (honouring := find_offer(target, Honours)) is not None:
-                honoured |= set(honouring.honours)
+            honoured |= set(read_traits(target, JudgeTraits).honours)
     left = [key for key in LLM_KEYS if key not in honoured]
     yield from format_idle_keys(left, find_changed_keys(loaded), "no judge of this run reads it")

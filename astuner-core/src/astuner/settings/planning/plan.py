@@ -16,7 +16,7 @@ from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.settings.config.places import make_problem
 from astuner.settings.memory_estimate.parts import Hardware
 from astuner.settings.planning.chooser import Chooser
-from astuner.settings.planning.component_checks import ComponentChecks
+from astuner.settings.planning.component_checks import ComponentChecks, check_named_files
 from astuner.settings.planning.detector_choice import choose_detectors, idle_notices
 from astuner.settings.planning.engine_choice import choose_engine
 from astuner.settings.planning.environment_choice import choose_environments
@@ -30,6 +30,7 @@ from astuner.settings.planning.workflow_choice import choose_workflow
 from astuner.settings.plugins.component import Component
 
 if TYPE_CHECKING:
+    from astuner.episodes.rollout.workflows import LoadedWorkflow
     from astuner.settings.config.components import OpenSection
     from astuner.settings.config.loading import LoadedConfig
     from astuner.settings.config.native import Native
@@ -115,7 +116,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     checks = ComponentChecks(loaded=loaded, backbone=chosen_backbone, engine=engine, estimator=estimator)
     chooser.attempt(lambda: checks.run(trains=trains))
     summed_up, idle_keys = [chosen_engine.notice] if chosen_engine.notice else [], list[str]()
-    notices = [*summed_up, *loaded.notices, *find_tracker_notices(loaded)]
+    notices = [*summed_up, *loaded.notices, *find_tracker_notices(loaded, tracker)]
     idle = catalog.find_ineffective(config.plugins.disabled)
     notices += idle_notices(loaded)
     notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
@@ -127,14 +128,17 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         notices += unused
         chooser.check_alignment(chosen_backbone)
     detectors = choose_detectors(chooser, loaded)
-    sandbox = _choose_named(chooser, "sandbox", "sandbox.type", config.sandbox)
+    in_sandboxes = any(key.partition(".")[0] in ("sandbox", "agent") for key in loaded.user_keys)
     # The user's own code comes last: it is imported only if there are no other problems, and then all of it.
     chooser.postpone_users_code()
     parts = _choose_parts(chooser, loaded, catalog)
     if chooser.reach_users_code():
         parts = _choose_parts(chooser, loaded, catalog)
-        chooser.attempt(lambda: notices.extend(_check_workflow(loaded)))
+        workflow = chooser.attempt(lambda: _check_workflow(loaded))
+        notices += _find_workflow_notices(loaded, workflow) if workflow else []
+        in_sandboxes = in_sandboxes or (workflow is not None and workflow.in_sandboxes is not None)
         chooser.attempt(lambda: notices.extend(find_judge_notices(loaded, parts.judges)))
+    sandbox = _choose_named(chooser, "sandbox", "sandbox.type", config.sandbox) if in_sandboxes else None
     native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
     notices += native.notices if native else ()
     chooser.finish()
@@ -177,6 +181,8 @@ class _Parts:
 
 def _choose_parts(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog) -> _Parts:
     reader = _choose_named(chooser, "reader", "task_reader.type", loaded.config.task_reader)
+    if reader is not None:
+        chooser.attempt(lambda: check_named_files(loaded, reader))
     judges = [named.choose(chooser) for named in list_named_judges(loaded.config.task_judge)]
     return _Parts(
         reader=reader,
@@ -204,14 +210,14 @@ def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
     ]
 
 
-def _check_workflow(loaded: LoadedConfig) -> list[str]:
-    """Raise `ConfigError` if the workflow cannot be played; return how it is, if this is worth a notice."""
+def _check_workflow(loaded: LoadedConfig) -> LoadedWorkflow | None:
+    """Return the workflow, if there is one; raise `ConfigError` if it cannot be played."""
     from astuner.episodes.rollout.workflows import load_workflow
 
     target, key = loaded.config.rollout.user_workflow, "astuner.rollout.user_workflow"
     # Loading has checked that there is a workflow exactly where no environment leads.
     if target is None:
-        return []
+        return None
     try:
         found = load_workflow(target, loaded.path.parent)
     except PluginError as error:
@@ -219,6 +225,10 @@ def _check_workflow(loaded: LoadedConfig) -> list[str]:
     if found.in_sandboxes is not None and loaded.config.rollout.isolation == "process":
         message = f"{target} runs programs in sandboxes, which belong to the rollout process. Use async or thread."
         raise ConfigError([make_problem("astuner.rollout.isolation", message, loaded.locate)])
+    return found
+
+
+def _find_workflow_notices(loaded: LoadedConfig, found: LoadedWorkflow) -> list[str]:
     if not found.blocks or found.adapted or loaded.config.rollout.isolation != "async":
         return []
-    return [f"{target}{found.place} is a plain `def`, so each episode runs in a thread of its own"]
+    return [f"{loaded.config.rollout.user_workflow}{found.place} is a plain `def`, so each episode runs in a thread of its own"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.contract.protocols.optional import find_offer
-from astuner.contract.protocols.program_workflow import BringsCommandWorkflow
+from astuner.contract.protocols import ReaderTraits, read_traits
 from astuner.settings.config.agent import is_command
 from astuner.settings.plugins.component import Component
 from astuner.settings.plugins.drivers import load
@@ -11,5 +10,5 @@ from astuner.settings.plugins.drivers import load
 
 def choose_workflow(named: str | None, reader: Component) -> str | None:
     """Return what to play; None if the environment leads."""
-    brings = find_offer(load(reader.candidate), BringsCommandWorkflow) if is_command(named) else None
-    return named if brings is None else brings.command_workflow
+    brought = read_traits(load(reader.candidate), ReaderTraits).command_workflow if is_command(named) else None
+    return brought or named

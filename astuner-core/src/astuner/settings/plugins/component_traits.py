@@ -6,13 +6,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import BackboneTraits, Candidate, EngineTraits, EstimatorTraits
+from astuner.contract.protocols import (
+    BackboneTraits,
+    Candidate,
+    EngineTraits,
+    EnvironmentTraits,
+    EstimatorTraits,
+    JudgeTraits,
+    LoggerTraits,
+    ReaderTraits,
+    SandboxTraits,
+    TrackerTraits,
+    WorkflowTraits,
+)
 from astuner.contract.protocols.traits import find_faults, read_traits
 
 TRAITS: Mapping[str, type[Any]] = {
     "backbone": BackboneTraits,
     "engine": EngineTraits,
+    "environment": EnvironmentTraits,
     "estimator": EstimatorTraits,
+    "judge": JudgeTraits,
+    "logger": LoggerTraits,
+    "reader": ReaderTraits,
+    "sandbox": SandboxTraits,
+    "tracker": TrackerTraits,
+    "workflow": WorkflowTraits,
 }
 """By kind; the others offer nothing beyond their Protocol."""
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from stevedore import DriverManager
 
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import Candidate, MakeEnvironment, RunInfo
-from astuner.contract.protocols.optional import MadeFromRun, find_offer
+from astuner.contract.protocols import Candidate, MakeEnvironment, RunInfo, has_methods
 from astuner.settings.plugins.compat import require_compatible
 from astuner.settings.plugins.component_traits import check_traits
 from astuner.settings.plugins.extension import explain_errors
@@ -70,10 +69,9 @@ def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_
 
     Raises `PluginError` with the blame; errors that explain themselves (`AstunerError`) pass as they are.
     """
-    own = find_offer(target, MadeFromRun)
     with explain_errors(f"{candidate.blame} could not be made"):
-        if own is not None:
-            return cast("T", own.from_run(options, run_info))
+        if has_methods(target, "from_run"):
+            return cast("T", cast("Any", target).from_run(options, run_info))
         return target() if options is None else target(options)
 
 
@@ -93,7 +91,7 @@ def bind_environment(candidate: Candidate, target: Any, options: Any, run_info: 
 
     def make(workflow_task: WorkflowTask) -> Any:
         with_task: Any = partial(target, workflow_task)
-        if hasattr(target, "from_run"):
+        if has_methods(target, "from_run"):
             with_task.from_run = partial(target.from_run, workflow_task)
         return construct(candidate, with_task, options, run_info)
 

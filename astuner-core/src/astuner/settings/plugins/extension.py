@@ -96,7 +96,11 @@ def _check(hook: str, method: Callable[..., Any], opts: Mapping[str, Any], liste
         raise ValueError(f"{hook}: hooks are called without an event loop; write `def`, not `async def`")
     if decides and listens_only:
         raise ValueError(f"{hook}: a component may only listen; an extension that decides belongs in the group `astuner.hooks`")
-    defaults = [p.name for p in inspect.signature(method).parameters.values() if p.default is not p.empty]
+    parameters = inspect.signature(method).parameters.values()
+    unfilled = [str(p).partition(":")[0] for p in parameters if p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if unfilled:
+        raise ValueError(f"{hook}: {', '.join(unfilled)} would never be filled; name the hook's arguments before any `*`")
+    defaults = [p.name for p in parameters if p.default is not p.empty]
     if defaults:
         raise ValueError(f"{hook}: {', '.join(defaults)} must have no default value; the hook always gives it")
 

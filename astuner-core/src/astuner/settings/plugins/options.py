@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import ConfigError
-from astuner.contract.protocols.optional import find_options_class
+from astuner.contract.protocols.traits import find_options_class
 
 if TYPE_CHECKING:
     from astuner.settings.config.places import Locate

@@ -16,7 +16,7 @@ import psutil
 from attrs import evolve
 
 from astuner.contract.errors import PluginError, ServiceUnavailable
-from astuner.contract.protocols import RunInfo, Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols import RunInfo, Sandboxes, SandboxSession, SandboxSpec, SandboxTraits
 from astuner_agents.docker.container import Container, describe_missing, remove_container, start_container
 from astuner_agents.docker.daemon import Daemon
 from astuner_agents.docker.options import DockerOptions
@@ -33,9 +33,11 @@ class DockerSandboxes(Sandboxes):
     """Each sandbox is a container without a network and without capabilities, which ends with the process that opened it."""
 
     Options = DockerOptions
-    separates_files = True
-    separates_network = True
-    honours = frozenset({"image", "workdir", "directories", "user", "cpus", "memory_mb"})
+    traits = SandboxTraits(
+        separates_files=True,
+        separates_network=True,
+        honours=frozenset({"image", "workdir", "directories", "user", "cpus", "memory_mb"}),
+    )
 
     def __init__(self, options: DockerOptions, run: str = "") -> None:
         """`run` is written on the containers."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 from attrs import evolve, frozen
 
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import SandboxSpec
+from astuner.contract.protocols import SandboxSpec, SandboxTraits
 from astuner.settings.config.paths import resolve_path
 from astuner_agents.sandboxes import ProcessOptions, ProcessSandboxes, Wrapping
 from astuner_agents.sandboxes.cell import PROGRAM, find_interpreter
@@ -41,9 +41,7 @@ class BubblewrapSandboxes(ProcessSandboxes):
     """Programs see the system and the installed Python, read-only, and their own files; they reach nothing but the gateway."""
 
     Options: ClassVar[type[BubblewrapOptions]] = BubblewrapOptions
-    separates_files = True
-    separates_network = True
-    honours = frozenset({"workdir", "directories"})
+    traits = SandboxTraits(separates_files=True, separates_network=True, honours=frozenset({"workdir", "directories"}))
     _options: BubblewrapOptions
 
     def check(self) -> None:

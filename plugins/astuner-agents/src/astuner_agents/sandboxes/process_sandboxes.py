@@ -18,7 +18,7 @@ import psutil
 from attrs import frozen
 
 from astuner.contract.errors import ServiceUnavailable
-from astuner.contract.protocols import RunInfo, Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols import RunInfo, Sandboxes, SandboxSession, SandboxSpec, SandboxTraits, read_traits
 from astuner.settings.config.paths import resolve_path
 from astuner_agents.sandboxes.cell import Cell, CellSettings
 from astuner_agents.sandboxes.gateway_relay import GatewayRelay
@@ -115,7 +115,7 @@ class ProcessSandboxes(Sandboxes):
         started = None
         try:
             places = {name for name in ("workdir", "directories") if getattr(spec, name)}
-            started = self._start(spec) if places & self.honours else self._take()
+            started = self._start(spec) if places & read_traits(self, SandboxTraits).honours else self._take()
             self._refill()
             await started.cell.wait_until_ready()
             session = await self._make_session(started, spec)

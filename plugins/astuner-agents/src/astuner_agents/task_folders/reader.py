@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import asdict, field, frozen
 from attrs.validators import ge, min_len, optional
 
 from astuner.contract.errors import DataError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.settings.config.paths import resolve_path
 from astuner_agents.task_folders import harbor_format, terminal_bench_format
@@ -43,8 +43,7 @@ class FolderSplit:
 class TaskFolderReader:
     """Reads the folders in the order of their paths, each when its turn comes; the path is the task's id."""
 
-    command_workflow: ClassVar[str] = "astuner_agents.harbor:TaskFolderWorkflow"
-    """What plays them as `astuner_agents:Command`."""
+    traits = ReaderTraits(command_workflow="astuner_agents.harbor:TaskFolderWorkflow", lists_files=True)
 
     @frozen(kw_only=True)
     class Options:

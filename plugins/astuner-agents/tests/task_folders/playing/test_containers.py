@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from astuner.contract.protocols import Sandboxes, SandboxSpec
+from astuner.contract.protocols import Sandboxes, SandboxSpec, SandboxTraits
 from astuner_agents.task_folders.playing.errors import TaskNotPlayable
 from astuner_agents.task_folders.playing.needs import plan_play
 from astuner_agents.task_folders.reader import read_folder
@@ -16,8 +16,9 @@ from astuner_agents.task_folders.reader import read_folder
 class Containers(Sandboxes):
     """Opens none: only what it is asked for counts."""
 
-    separates_files = separates_network = True
-    honours = frozenset({"image", "user", "cpus", "memory_mb"})
+    traits = SandboxTraits(
+        separates_files=True, separates_network=True, honours=frozenset({"image", "user", "cpus", "memory_mb"})
+    )
 
     async def open(self, spec: SandboxSpec) -> NoReturn:
         raise NotImplementedError

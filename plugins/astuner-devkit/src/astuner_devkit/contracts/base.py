@@ -21,7 +21,7 @@ import attrs
 
 from astuner.contract.errors import ConfigError
 from astuner.contract.protocols import Candidate, RunInfo
-from astuner.contract.protocols.optional import find_options_class
+from astuner.contract.protocols.traits import find_options_class
 from astuner.settings.plugins.catalog import Catalog
 from astuner_devkit.contracts.shape import find_call_problem, forbid_errors
 from astuner_devkit.run_infos import run_info

@@ -12,8 +12,8 @@ from unittest import SkipTest
 
 from attrs import frozen
 
-from astuner.contract.protocols import RunInfo
-from astuner.contract.protocols.optional import OffersTools, find_offer, find_options_class
+from astuner.contract.protocols import EnvironmentTraits, RunInfo, read_traits
+from astuner.contract.protocols.traits import find_options_class
 from astuner.contract.schema import Message, Task, WorkflowTask
 from astuner_devkit.contracts.base import Contract, self_contained
 from astuner_devkit.contracts.leftovers import find_left_running, list_running
@@ -98,12 +98,14 @@ class EnvironmentContract(Contract):
             assert isinstance(said, bool), f"{self._blame}: info['is_success'] is {said!r}: give a bool, or leave it out"
 
     def test_tools_are_in_the_form_of_openai(self, tmp_path: Path) -> None:
-        """`tools`, if defined, are functions with a name, as OpenAI's chat API takes them."""
+        """`tools`, if its traits say that it offers them, are functions with a name, as OpenAI's chat API takes them."""
 
         async def look(environment: Any) -> Any:
             await self._wait_within("reset", environment.reset())
-            offering = find_offer(environment, OffersTools)
-            return () if offering is None else offering.tools
+            offers = read_traits(environment, EnvironmentTraits).offers_tools
+            has = hasattr(environment, "tools")
+            assert offers or not has, f"{self._blame}: `tools` is not read: write `traits = EnvironmentTraits(offers_tools=True)`"
+            return environment.tools if offers else ()
 
         for tool in self._run_with(tmp_path, look):
             function = tool.get("function") if isinstance(tool, Mapping) else None

@@ -12,7 +12,7 @@ from unittest import SkipTest
 
 from attrs import evolve
 
-from astuner.contract.protocols.optional import Closes, JudgesGroups, find_offer
+from astuner.contract.protocols import has_methods
 from astuner.contract.schema import Episode, Group, Unjudged, Verdict
 from astuner_devkit.contracts.base import Contract, self_contained
 from astuner_devkit.contracts.shape import assert_method, find_call_problem
@@ -64,7 +64,7 @@ class JudgeContract(Contract):
         if inspect.isroutine(target):
             wrong = find_call_problem(target, ["workflow_task", "workflow_output"])
             assert not wrong, f"{blame} is called with (workflow_task, workflow_output), and does not take that: {wrong}"
-        elif find_offer(target, JudgesGroups) is not None:
+        elif has_methods(target, "observe", "judge"):
             missing = sorted(getattr(target, "__abstractmethods__", ()))
             assert not missing, f"{blame} lacks {', '.join(missing)}, which every astuner.Judge has"
             assert_method(target, "judge", ["group"], blame=blame, is_async=True)
@@ -209,8 +209,7 @@ class JudgeContract(Contract):
                     return list(await asyncio.gather(*(self._ask(judge, group) for group in groups)))
                 return [await self._ask(judge, group) for group in groups]
             finally:
-                closes = find_offer(made, Closes)
-                if closes is not None and inspect.isawaitable(closing := closes.close()):
+                if has_methods(made, "close") and inspect.isawaitable(closing := made.close()):
                     await closing
 
         return asyncio.run(ask())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from astuner.contract.protocols import LoggerTraits, read_traits
 from astuner.contract.schema import Failure, Group
 from astuner_devkit.contracts.base import Contract, self_contained
 from astuner_devkit.contracts.leftovers import find_left_running, list_running
@@ -51,19 +52,20 @@ class LoggerContract(Contract):
 
     @self_contained
     def test_it_is_a_logger(self) -> None:
-        """A logger has `log`, `log_episodes` and `close`; what else it may offer fits where it has that."""
+        """A logger has `log`, `log_episodes` and `close`; the methods that its traits promise fit."""
         target, blame = self.target(), self._blame
         assert_method(target, "log", ["step", "metrics"], blame=blame, doc="It writes the metrics of a step.")
         assert_method(target, "log_episodes", ["step", "groups"], blame=blame, doc="It writes episodes; it may do nothing.")
         assert_method(target, "close", [], blame=blame, doc="It flushes and ends.")
-        optional = {
-            "truncate_after": ["step"],
-            "progress": ["what", "done", "total"],
-            "notice": ["text", "level"],
-            "format_viewer_command": [],
-        }
-        for name, takes in optional.items():
-            if hasattr(target, name):
+        offered = read_traits(target, LoggerTraits)
+        for is_offered, name, takes in (
+            (offered.truncates, "truncate_after", ["step"]),
+            (offered.shows_progress, "progress", ["what", "done", "total"]),
+            (offered.shows_notices, "notice", ["text", "level"]),
+            (offered.links_steps, "link_steps", ["url"]),
+            (offered.names_viewer, "format_viewer_command", []),
+        ):
+            if is_offered:
                 assert_method(target, name, takes, blame=blame)
 
     def test_it_takes_the_metrics_of_every_step(self, tmp_path: Path) -> None:
@@ -134,12 +136,12 @@ class LoggerContract(Contract):
         assert not left, f"{self._blame} left running after `close`: {', '.join(left)}. End and join them there"
 
     def test_a_resumed_run_goes_on(self, tmp_path: Path) -> None:
-        """A logger that is made again in the same run directory continues, after `truncate_after(step)` where it has that."""
+        """A logger that is made again in the same run directory continues, after `truncate_after(step)` if that is promised."""
         self._with_logger(tmp_path, self._write)
         for step in (-1, 1):
 
             def act(logger: Any, step: int = step) -> None:
-                if hasattr(logger, "truncate_after"):
+                if read_traits(logger, LoggerTraits).truncates:
                     self._call(f"truncate_after({step})", logger.truncate_after, step)
                 self._call(f"log, after a restart at step {step}", logger.log, step + 1, {"reward/mean": 1.0})
                 self._call("log_episodes", logger.log_episodes, step + 1, make_up_groups())

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols.optional import find_options_class
+from astuner.contract.protocols.traits import find_options_class
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.command_entries import FUNCTIONS
 from astuner.settings.plugins.hooks import Hooks

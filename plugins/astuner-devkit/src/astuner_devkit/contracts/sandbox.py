@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from unittest import SkipTest
 
 from astuner.contract.errors import ServiceUnavailable
-from astuner.contract.protocols import CommandResult, Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols import CommandResult, Sandboxes, SandboxSession, SandboxSpec, SandboxTraits, read_traits
 from astuner_devkit.contracts.base import Contract, self_contained
 from astuner_devkit.contracts.leftovers import PATIENCE_S, find_left_running, list_running
 from astuner_devkit.contracts.shape import assert_method
@@ -217,7 +217,7 @@ class SandboxContract(Contract):
                 for path in ("*", "**/*"):
                     found = await self._wait("read_files", second.read_files([path], max_bytes=1000))
                     assert not found, f"{self._blame}: a sandbox begins with the files of another: {list(found)}"
-                if not sandboxes.separates_files:
+                if not read_traits(sandboxes, SandboxTraits).separates_files:
                     return
                 looked = await self._sh(
                     second, f"cat '{secret}' '{first.workdir}/first.txt' {tmp_path}/*; find / -name first.txt 2>/dev/null"
@@ -251,7 +251,7 @@ class SandboxContract(Contract):
                 assert (url or "").endswith("/v1"), f"{self._blame}: gateway_url is {url!r}: keep its path"
                 found = await self._python(session, python, str(url))
                 assert found.stdout.strip() == "hello", f"{self._blame}: {url} is not reached from inside: {found.stderr[-300:]}"
-                if sandboxes.separates_network:
+                if read_traits(sandboxes, SandboxTraits).separates_network:
                     found = await self._python(session, python, f"http://127.0.0.1:{closed}/")
                     assert "hello" not in found.stdout, f"{self._blame} says `separates_network`, and reached another server"
             finally:

@@ -16,6 +16,7 @@ from io import TextIOWrapper
 from typing import Any
 
 from astuner.contract.plain_values import make_plain
+from astuner.contract.protocols import EnvironmentTraits, read_traits
 from astuner.contract.schema import Message, Task
 from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
 from astuner.shared.processes.resource_bounds import set_limit
@@ -111,7 +112,7 @@ class _InstanceServer:
 
     async def _evaluate(self, order: Mapping[str, Any]) -> Any:
         guarded = self._require_environment()
-        if order["sparse"] and getattr(guarded.environment, "has_sparse_score", False):
+        if order["sparse"] and read_traits(guarded.environment, EnvironmentTraits).has_sparse_score:
             guarded = GuardedEnvironment(_SparseEvaluation(guarded.environment), guarded.blame)
         return await guarded.evaluate()
 

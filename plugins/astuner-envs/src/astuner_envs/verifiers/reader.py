@@ -9,7 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.contract.errors import DataError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Message, Split, Task
 from astuner_envs.verifiers.loading import check_installed, load_environment, resolve_environment
 from astuner_envs.verifiers.requirements import check_requirements
@@ -36,6 +36,8 @@ def _check_has_taskset(_: Any, attribute: Any, value: Mapping[str, Any]) -> None
 
 class VerifiersReader:
     """Reads the tasks of a taskset in its own order; each carries what the workflow plays it with."""
+
+    traits = ReaderTraits(lists_revisions=True)
 
     @frozen(kw_only=True)
     class Options:

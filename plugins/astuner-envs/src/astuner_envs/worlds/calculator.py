@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import field, frozen
 from attrs.validators import and_, ge, le
 
+from astuner.contract.protocols import EnvironmentTraits
 from astuner.contract.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.arithmetic import NotArithmetic, evaluate
 from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
@@ -33,7 +34,7 @@ TOOL: Mapping[str, Any] = {
 class Calculator:
     """An answer without a tool call is the last."""
 
-    has_sparse_score: ClassVar[bool] = True
+    traits = EnvironmentTraits(offers_tools=True, has_sparse_score=True)
 
     @frozen(kw_only=True)
     class Options(NumberedTasks):

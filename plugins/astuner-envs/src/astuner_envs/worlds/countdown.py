@@ -6,11 +6,12 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import field, frozen
 from attrs.validators import and_, ge, le
 
+from astuner.contract.protocols import EnvironmentTraits
 from astuner.contract.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.arithmetic import NotArithmetic, Value, evaluate
 from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
@@ -34,7 +35,7 @@ class Puzzle:
 class Countdown:
     """Every puzzle can be solved. The model has some attempts, and sees the value of each."""
 
-    has_sparse_score: ClassVar[bool] = True
+    traits = EnvironmentTraits(has_sparse_score=True)
 
     @frozen(kw_only=True)
     class Options(NumberedTasks):

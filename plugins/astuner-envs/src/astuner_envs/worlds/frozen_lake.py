@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import field, frozen
 from attrs.validators import and_, ge, gt, le, lt
 
 from astuner.contract.errors import PluginError
+from astuner.contract.protocols import EnvironmentTraits
 from astuner.contract.schema import Message, Split, Task, WorkflowTask
 from astuner.shared.install_hints import install_command
 from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
@@ -28,7 +29,7 @@ RULES = (
 class FrozenLake:
     """One move per answer; an answer without a move gets a message, and counts as one."""
 
-    has_sparse_score: ClassVar[bool] = True
+    traits = EnvironmentTraits(has_sparse_score=True)
 
     @frozen(kw_only=True)
     class Options(NumberedTasks):

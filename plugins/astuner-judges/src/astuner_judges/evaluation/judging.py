@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import evolve, frozen
 
-from astuner.contract.protocols import Judge
-from astuner.contract.protocols.optional import ComparesSiblings, find_offer
+from astuner.contract.protocols import Judge, JudgeTraits, read_traits
 from astuner.contract.schema import Call, Episode, Group, Unjudged, Verdict, WorkflowOutput
 from astuner.episodes.judging.group_judging import judge_group
 from astuner_judges.evaluation.labelled import LabelledExample
@@ -46,8 +45,7 @@ async def ask(judge: Judge, examples: Sequence[LabelledExample], answer_field: s
     A judge that raises or hangs leaves answers unjudged, for the reason that core gives in a run.
     """
     at_once = asyncio.Semaphore(GROUPS_AT_ONCE)
-    offer = find_offer(judge, ComparesSiblings)
-    both_orders = both_orders and (offer is None or offer.compares_siblings)
+    both_orders = both_orders and read_traits(judge, JudgeTraits).compares_siblings
 
     async def judge_once(number: int, example: LabelledExample, *, reverse: bool) -> tuple[Judgement, ...]:
         async with at_once:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import ClassVar
+
+from attrs import evolve
 
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import Judge, RunInfo
+from astuner.contract.protocols import Judge, JudgeTraits, RunInfo
 from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner.shared.clients.llm import LLMClient
 from astuner.shared.clients.llm_budget import Budget
@@ -31,12 +32,13 @@ class LlmAsJudge(Judge):
     judged once in a group, and gets the same reward.
     """
 
-    honours: ClassVar[tuple[str, ...]] = ("task_judge.alien_llm_model", "task_judge.alien_llm_response_length")
+    traits = JudgeTraits(honours=("task_judge.alien_llm_model", "task_judge.alien_llm_response_length"))
     Options = LlmJudgeOptions
 
     def __init__(self, options: LlmJudgeOptions, client: LLMClient, questions: Questions, run_info: RunInfo, name: str) -> None:
         """Store what `from_run` made."""
         self._options, self._client, self._questions, self._run_info, self._name = options, client, questions, run_info, name
+        self.traits = evolve(self.traits, compares_siblings=options.mode != "pointwise")
         self._asker = Asker(
             client,
             max_tokens=options.max_tokens or run_info.config.task_judge.alien_llm_response_length,
@@ -58,11 +60,6 @@ class LlmAsJudge(Judge):
         model = run_info.config.task_judge.alien_llm_model
         client = options.llm.make_client(wanted_by, model=model, config_dir=run_info.config_dir)
         return cls(options, client, questions, run_info, name)
-
-    @property
-    def compares_siblings(self) -> bool:
-        """Whether a verdict depends on siblings."""
-        return self._options.mode != "pointwise"
 
     @property
     def budget(self) -> Budget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import Attribute, evolve, field, frozen
 from attrs.validators import ge
@@ -63,7 +63,7 @@ class MathAnswerAndLlmAsJudge(Judge):
     that it was not asked about keep theirs.
     """
 
-    honours: ClassVar[tuple[str, ...]] = LlmAsJudge.honours
+    traits = evolve(LlmAsJudge.traits, compares_siblings=False)
     Options = MathAndLlmOptions
 
     def __init__(self, options: MathAndLlmOptions, quality: LlmAsJudge) -> None:
@@ -76,11 +76,6 @@ class MathAnswerAndLlmAsJudge(Judge):
     def from_run(cls, options: MathAndLlmOptions, run_info: RunInfo) -> MathAnswerAndLlmAsJudge:
         """Make both parts; raises what `LlmAsJudge.from_run` raises."""
         return cls(options, LlmAsJudge.from_run(options.quality, run_info, name="math_and_llm"))
-
-    @property
-    def compares_siblings(self) -> bool:
-        """Never: each answer is judged on its own."""
-        return False
 
     @property
     def budget(self) -> Budget:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-from astuner.contract.protocols import Judge, RunInfo
+from attrs import evolve
+
+from astuner.contract.protocols import Judge, JudgeTraits, RunInfo
 from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner.model.reasoning import split_thought
 from astuner.shared.clients.llm import LLMClient, LLMFailed
@@ -29,10 +30,11 @@ class RubricsAutoGrader(Judge):
     """
 
     Options = RubricsOptions
-    honours: ClassVar[tuple[str, ...]] = ("task_judge.alien_llm_response_length",)
+    traits = JudgeTraits(honours=("task_judge.alien_llm_response_length",))
 
     def __init__(self, options: RubricsOptions, rubrics: RubricFile, client: LLMClient, run_info: RunInfo) -> None:
         self._options = options
+        self.traits = evolve(self.traits, compares_siblings=options.grader_mode == "listwise")
         self._client = client
         self._rubrics = rubrics
         self._run_info = run_info
@@ -58,11 +60,6 @@ class RubricsAutoGrader(Judge):
     def learn(cls, options: RubricsOptions, run_info: RunInfo, *, again: bool = False) -> SavedRubrics:
         """Learn the rubrics of a run without judging; `again` replaces existing ones."""
         return load_or_learn(options, run_info, again=again, by_hand=True)
-
-    @property
-    def compares_siblings(self) -> bool:
-        """Whether a verdict depends on siblings."""
-        return self._options.grader_mode == "listwise"
 
     @property
     def budget(self) -> Budget:

@@ -15,7 +15,7 @@ from attrs.validators import and_, ge, gt, le, optional
 
 from astuner import hookimpl
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.shared.install_hints import install_command
 from astuner_loggers.episodes import choose_evenly
@@ -47,6 +47,8 @@ def _check_headers(_: Any, attribute: Attribute[Any], value: Mapping[str, str]) 
 
 class OtelLogger:
     """Sends each episode as a trace, after its step and in the background."""
+
+    traits = LoggerTraits(truncates=True)
 
     @frozen(kw_only=True)
     class Options:

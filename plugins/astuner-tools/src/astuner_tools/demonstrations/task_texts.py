@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any, cast
 
-from astuner.contract.protocols import Reader
-from astuner.contract.protocols.optional import WouldGenerate, find_offer
+from astuner.contract.protocols import Reader, ReaderTraits, read_traits
 from astuner.contract.schema import Message, Split
 from astuner_tools.demonstrations.reading import Demonstration
 
@@ -23,9 +23,9 @@ def list_texts(demonstrations: Iterable[Demonstration], reader: Reader) -> list[
         texts += [tool["function"]["name"] for tool in demonstration.tools]
         for message in demonstration.messages:
             texts += _list_message_texts(message)
-    generator = find_offer(reader, WouldGenerate)
+    may_generate = read_traits(reader, ReaderTraits).may_generate
     for split in SPLITS:
-        if generator is not None and generator.would_generate(split) is not None:
+        if may_generate and cast("Any", reader).would_generate(split) is not None:
             continue
         for task in islice(reader.read(split), MOST_TASKS):
             texts.append(task.main_query)

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from attrs import evolve
 
 from astuner import Judge, Verdict
+from astuner.contract.protocols import JudgeTraits, read_traits
 from astuner.contract.schema import Episode, Group, Unjudged
 from astuner_cached_judge.keys import episode_key, group_key
 from astuner_cached_judge.store import VerdictStore
@@ -34,6 +35,7 @@ class CachedJudge(Judge):
     ) -> None:
         """`key` identifies the inner judge, `run` the run in the store's counts; `say` is called when the store fails."""
         self._inner, self._name, self._key = inner, name, key
+        self.traits = read_traits(inner, JudgeTraits)
         self._store, self._run, self._pointwise, self._say = store, run, pointwise, say
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:

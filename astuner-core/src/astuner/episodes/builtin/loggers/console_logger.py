@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from astuner.breakpoints.terminal import TERMINAL
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.episodes.builtin.loggers.step_figures import Row, format_figures, format_waterfall, thin_rows
 from astuner.episodes.builtin.loggers.step_table import build_step_table
@@ -22,6 +22,8 @@ _ROWS = 12
 
 class ConsoleLogger:
     """Shows each step on stderr: reward, success, KL, speed, and the waterfall of the training signal with what was lost."""
+
+    traits = LoggerTraits(shows_progress=True, shows_notices=True, links_steps=True)
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr

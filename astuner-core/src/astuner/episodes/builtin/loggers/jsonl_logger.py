@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.contract.errors import RunFailed
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.runs.store.atomic import explain_os_errors, write_text
 from astuner.shared.private_files import open_private
@@ -24,6 +24,8 @@ class JsonlLogger:
     Rows have `step` and `kind`: `validation` for those of `val/…` metrics, `train` for all others. Non-finite numbers are
     written as null, since JSON cannot represent them.
     """
+
+    traits = LoggerTraits(truncates=True)
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from astuner.contract.errors import DataError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.settings.config.sections import DatasetFileSection, FileSplit
 from astuner.shared.tabular.cell_values import parse_json_columns
@@ -27,6 +27,8 @@ _FORMATS = "JSON lines (.jsonl), a JSON list (.json), .csv, .tsv and .parquet"
 class DatasetFileReader:
     """Streams the rows of a file, a task per row, in file order; the same rows give the same tasks and ids in each format."""
 
+    traits = ReaderTraits(names_files=True, lists_files=True)
+
     Options = DatasetFileSection
 
     def __init__(self, options: DatasetFileSection, config_dir: Path) -> None:
@@ -37,6 +39,12 @@ class DatasetFileReader:
     def from_run(cls, options: DatasetFileSection, run_info: RunInfo) -> DatasetFileReader:
         """Make the reader; paths start at the configuration's directory."""
         return cls(options, run_info.config_dir)
+
+    @classmethod
+    def name_files(cls, options: DatasetFileSection) -> Mapping[str, str]:
+        """Return the files of both splits, as written."""
+        splits = {"training": options.training, "validation": options.validation}
+        return {f"{name}.file_path": split.file_path for name, split in splits.items() if split is not None}
 
     def read(self, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split; nothing when it is not configured.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, field, frozen
 from attrs.validators import ge
 
-from astuner.contract.protocols import ContextRoom, EpisodeIdentity, Tracked
+from astuner.contract.protocols import ContextRoom, EpisodeIdentity, Tracked, TrackerTraits
 from astuner.contract.schema import Call, Message
 from astuner.episodes.builtin.trackers.summaries import Summarise, make_llm_summariser, make_model_summariser
 from astuner.episodes.builtin.trackers.timeline import TimelineTracker
@@ -23,6 +23,8 @@ class AutoContextTracker:
 
     Summaries that the model under training writes are calls like any other, and trained; samples are those of `timeline`.
     """
+
+    traits = TrackerTraits(manages_context=True)
 
     @frozen(kw_only=True)
     class Options:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from astuner.contract.protocols import ContextRoom, EpisodeIdentity, Tracked
+from astuner.contract.protocols import ContextRoom, EpisodeIdentity, Tracked, TrackerTraits
 from astuner.contract.schema import Call, Message
 from astuner.contract.token_streams import Stretch
 from astuner.episodes.builtin.trackers.path_rows import accept_every_answer, count_untrained, make_sample
@@ -19,6 +19,8 @@ class LinearThinkTracker:
 
     A turn that reasoned is therefore followed by a new branch; samples are the paths of the tree, as those of `timeline`.
     """
+
+    traits = TrackerTraits(manages_context=True)
 
     @frozen(kw_only=True)
     class Options:

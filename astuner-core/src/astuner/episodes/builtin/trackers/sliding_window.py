@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import Attribute, evolve, field, frozen
 from attrs.validators import ge, optional
 
-from astuner.contract.protocols import ContextRoom, EpisodeIdentity, Tracked
+from astuner.contract.protocols import ContextRoom, EpisodeIdentity, Tracked, TrackerTraits
 from astuner.contract.schema import Call, Message
 from astuner.episodes.builtin.trackers.summaries import Summarise, make_llm_summariser
 from astuner.episodes.builtin.trackers.timeline import TimelineTracker
@@ -29,6 +29,8 @@ class SlidingWindowTracker:
 
     The window does not move until then, so that all turns within it are one row; samples are those of `timeline`.
     """
+
+    traits = TrackerTraits(manages_context=True)
 
     @frozen(kw_only=True)
     class Options:

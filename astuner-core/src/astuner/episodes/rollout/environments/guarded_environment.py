@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, frozen
 
 from astuner.contract.plain_values import LARGEST_REWARD, make_plain, show_value
-from astuner.contract.protocols.optional import OffersTools
+from astuner.contract.protocols import EnvironmentTraits, read_traits
 from astuner.contract.schema import Message
 from astuner.contract.user_values.verdicts import describe_range, read_reward
 from astuner.episodes.containment.endings import describe_raised, is_requested
@@ -46,14 +46,10 @@ class GuardedEnvironment:
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """The tools that the model may call now, in OpenAI's form; an environment without the attribute has none."""
-        offering: OffersTools = self.environment
-        try:
-            # Read once, since a property may do work.
-            tools = offering.tools
-        except AttributeError:
+        """The tools that the model may call now, in OpenAI's form; none if the environment does not offer any."""
+        if not read_traits(self.environment, EnvironmentTraits).offers_tools:
             return ()
-        return tuple(make_plain(tool).value for tool in tools or ())
+        return tuple(make_plain(tool).value for tool in self.environment.tools or ())
 
     async def reset(self) -> tuple[Message, ...]:
         """Return the first messages."""

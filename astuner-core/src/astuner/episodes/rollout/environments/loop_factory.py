@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from astuner.contract.protocols import ContextPolicy, RunInfo, Tracker, Workflow
+from astuner.contract.protocols import ContextPolicy, RunInfo, Tracker, TrackerTraits, Workflow, read_traits
 from astuner.episodes.rollout.environments.conversation_room import ContextLimits, TokenCounter
 from astuner.episodes.rollout.environments.environment_loop import EnvironmentLoop, LoopOptions
 
@@ -31,7 +31,7 @@ class LoopFactory:
         self._counter = TokenCounter(renderer, self._limits.max_model_len)
 
     def make(self, living: LivingEnvironment, tracker: Tracker) -> Workflow:
-        """Return the workflow of one episode; a tracker that is a `ContextPolicy` manages its conversation."""
+        """Return the workflow of one episode; a tracker that manages the context has its conversation."""
         options = LoopOptions(
             name=living.name,
             preference=living.preference,
@@ -40,5 +40,5 @@ class LoopFactory:
             limits=self._limits,
             gives_reward=self._gives_reward,
         )
-        policy = tracker if isinstance(tracker, ContextPolicy) else None
+        policy = cast("ContextPolicy", tracker) if read_traits(tracker, TrackerTraits).manages_context else None
         return EnvironmentLoop(living.guarded, options, policy=policy, counter=self._counter)

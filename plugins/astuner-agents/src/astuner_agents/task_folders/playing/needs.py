@@ -12,7 +12,7 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from astuner.contract.errors import DataError
-from astuner.contract.protocols import Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols import Sandboxes, SandboxSession, SandboxSpec, SandboxTraits, read_traits
 from astuner_agents.task_folders.folder import TaskFolder
 from astuner_agents.task_folders.playing.dockerfile import ImageRecipe, read_dockerfile
 from astuner_agents.task_folders.playing.errors import TaskNotPlayable
@@ -85,9 +85,10 @@ class Play:
     def describe(self, spec: SandboxSpec) -> SandboxSpec:
         """Return what the task needs of its sandbox."""
         folder = self.folder
+        honoured = read_traits(self.sandboxes, SandboxTraits).honours
         return evolve(
             spec,
-            image=(folder.docker_image or self.recipe.base) if "image" in self.sandboxes.honours else None,
+            image=(folder.docker_image or self.recipe.base) if "image" in honoured else None,
             workdir=self.base if self.workdir else None,
             directories=self._list_directories(),
             user=folder.user,
@@ -97,7 +98,7 @@ class Play:
 
     async def prepare(self, session: SandboxSession) -> Places:
         """Put into a sandbox what the image of the task would hold; return where its directories are."""
-        if self.sandboxes.honours & {"image", "directories"}:
+        if read_traits(self.sandboxes, SandboxTraits).honours & {"image", "directories"}:
             places = Places()
         else:
             places = move_places(session, self.base, self._list_directories())
@@ -126,7 +127,7 @@ def plan_play(folder: TaskFolder, sandboxes: Sandboxes | type[Sandboxes]) -> Pla
         raise TaskNotPlayable(_refuse(folder, "its tests run in a separate container, which is not supported"))
     if len(folder.services) > 1:
         raise TaskNotPlayable(_refuse(folder, f"it needs several containers: {', '.join(folder.services)}"))
-    takes_images = "image" in sandboxes.honours
+    takes_images = "image" in read_traits(sandboxes, SandboxTraits).honours
     has_image = takes_images and folder.docker_image is not None
     if not has_image:
         _check_recipe(folder, recipe, takes_images)
@@ -182,16 +183,17 @@ def _refuse(folder: TaskFolder, reason: str) -> str:
 
 def _warn(folder: TaskFolder, sandboxes: Sandboxes | type[Sandboxes]) -> None:
     wanted = {"user": folder.user, "cpus": folder.cpus, "memory_mb": folder.memory_mb}
-    unmet = [name for name, value in wanted.items() if value is not None and name not in sandboxes.honours]
+    traits = read_traits(sandboxes, SandboxTraits)
+    unmet = [name for name, value in wanted.items() if value is not None and name not in traits.honours]
     if unmet:
         warn_once(f"tasks set {', '.join(unmet)}, which this kind of sandbox does not act on")
     if folder.unplayed:
         warn_once(f"tasks set {', '.join(folder.unplayed)}, which has no effect here")
     if folder.verifier_user not in (None, folder.user):
         warn_once("tasks set verifier.user, which has no effect: the tests run as the user of the agent")
-    if folder.network != "public" and not sandboxes.separates_network:
+    if folder.network != "public" and not traits.separates_network:
         warn_once("tasks ask for no network or for some hosts only, and this kind of sandbox gives all of it")
-    if sandboxes.separates_network and (found := _find_download(Path(folder.directory, folder.test_script))):
+    if traits.separates_network and (found := _find_download(Path(folder.directory, folder.test_script))):
         warn_once(
             f"the tests of {folder.directory} fetch something ({found}), and programs in this kind of sandbox reach no "
             "network: they fail unless it is there already"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.contract.protocols import RunInfo, Sandboxes, SandboxSession, SandboxSpec, Tuner, Workflow
+from astuner.contract.protocols import RunInfo, Sandboxes, SandboxSession, SandboxSpec, Tuner, Workflow, WorkflowTraits
 from astuner.contract.schema import WorkflowOutput, WorkflowTask
 from astuner_agents.task_folders.playing.errors import TaskNotPlayable
 from astuner_agents.task_folders.playing.needs import Play, resolve_variables
@@ -15,6 +15,8 @@ RUN = 'chmod +x "$1" 2>/dev/null; "$1" 2>&1'
 
 class Oracle(Workflow):
     """The solution of the task, and then its tests: every good task has a reward of 1. No model is called."""
+
+    traits = WorkflowTraits(runs_in_sandboxes=True)
 
     def __init__(self, sandboxes: Sandboxes) -> None:
         """`sandboxes` are those of the run."""
