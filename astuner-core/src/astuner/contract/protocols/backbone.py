@@ -43,8 +43,8 @@ class BackboneTraits:
     """Whether it keeps only its latest run, in `EXPERIMENT.NAME` next to the experiment's directory."""
     warm_starts: bool = promise("warm_start")
     """`warm_start(run, job: WarmStartJob, say) -> WarmStartResult`: train on demonstrations, for `astuner warm-start`, on the
-    cross entropy of the trained tokens, alike for the same job. Order and rate come from `astuner.runs.training.supervised`; `say`
-    shows a line of progress."""
+    cross entropy of the trained tokens, alike for the same job. Order and rate come from `astuner.runs.training.supervised`;
+    `say` shows a line of progress."""
     checks_warm_starts: bool = promise("check_warm_start")
     """`check_warm_start(run, job: WarmStartJob)`: raise `AstunerError` for what `warm_start` would refuse; called before anything
     is played or started."""
