@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 
 from harness import REPOSITORY
 
 README = REPOSITORY / "README.md"
+WHOLE = REPOSITORY / "plugins" / "astuner"
 SEE, TEST = re.findall(r"^```bash\n(.*?)\n```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
@@ -18,6 +20,13 @@ def test_the_readme_has_one_command_to_see_it_work_and_one_for_the_tests():
 
 def test_ci_runs_the_readmes_test_command():
     assert TEST in map(str.strip, (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8").splitlines())
+
+
+def test_the_first_command_installs_what_the_package_astuner_needs():
+    lines = (WHOLE / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    folders = {line.removeprefix("./").removeprefix("plugins/") for line in lines if line.startswith("./")}
+    project = tomllib.loads((WHOLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert folders == {project["name"], *(needed.partition(">")[0] for needed in project["dependencies"])}
 
 
 def test_no_document_names_a_file_that_is_not_there():

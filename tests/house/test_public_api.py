@@ -13,7 +13,7 @@ from astuner_devkit.scaffold.filling import fill_package
 from astuner_devkit.scaffold.kinds import SCAFFOLDS
 from astuner_devkit.scaffold.names import choose_names
 
-PLUGINS = sorted(path.name for path in (REPOSITORY / "plugins").iterdir() if (path / "pyproject.toml").is_file())
+PLUGINS = sorted(path.name for path in (REPOSITORY / "plugins").iterdir() if (path / "src").is_dir())
 ROW = re.compile(r"^\| `([\w.*]+)` \| (stable|may change) \|", re.MULTILINE)
 
 

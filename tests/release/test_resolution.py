@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 REPOSITORY = Path(__file__).parents[2]
-SOURCES = (REPOSITORY / "astuner-core", *sorted((REPOSITORY / "plugins").glob("astuner-*")))
+SOURCES = (REPOSITORY / "astuner-core", *sorted((REPOSITORY / "plugins").glob("astuner*")))
 LINUX, MACOS = "x86_64-unknown-linux-gnu", "aarch64-apple-darwin"
 SYSTEMS = {"Operating System :: POSIX :: Linux": LINUX, "Operating System :: MacOS": MACOS}
 PYTHONS = ("3.11", "3.12", "3.13")

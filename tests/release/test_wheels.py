@@ -19,6 +19,8 @@ from packaging.requirements import Requirement
 REPOSITORY = Path(__file__).parents[2]
 PLUGINS = tuple(sorted(path.name for path in (REPOSITORY / "plugins").glob("astuner-*")))
 SOURCES = {"astuner-core": REPOSITORY / "astuner-core", **{name: REPOSITORY / "plugins" / name for name in PLUGINS}}
+WHOLE = "astuner"
+"""The package that has no code and needs the others."""
 INSTALLING = re.compile(r"^(?: {4})?(pip install astuner-core\b.*)$", re.MULTILINE)
 
 
@@ -120,7 +122,7 @@ def test_the_viewer_is_small_and_holds_its_pages_with_their_licences(published: 
 
 
 def test_every_package_has_a_source_distribution_and_a_wheel(published: Path):
-    names = {name.replace("-", "_") for name in SOURCES}
+    names = {name.replace("-", "_") for name in (*SOURCES, WHOLE)}
     assert {path.name.split("-")[0] for path in published.glob("*.whl")} == names
     assert {path.name.split("-")[0] for path in published.glob("*.tar.gz")} == names
 
@@ -145,6 +147,17 @@ def test_a_wheel_is_typed_and_licensed(published: Path, name: str):
     with zipfile.ZipFile(wheel) as archive:
         assert any(file.endswith("/py.typed") for file in archive.namelist())
     assert metadata(wheel)["License-Expression"] == "Apache-2.0"
+
+
+def test_the_whole_brings_other_packages_and_no_code(published: Path, tmp_path: Path):
+    wheel = wheel_of(published, WHOLE)
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name.partition("/")[0] for name in archive.namelist()} == {"astuner-0.1.0.dist-info"}
+    requirements = [Requirement(line) for line in metadata(wheel).get_all("Requires-Dist") or ()]
+    assert [requirement.url for requirement in requirements if requirement.url] == []
+    made = Installed(tmp_path / "venv", published)
+    made.pip_install(f"pip install {WHOLE}", with_uv=True)
+    assert set(made.records()) == {requirement.name for requirement in requirements}
 
 
 def test_the_core_holds_the_scaffolds_of_plugins(published: Path):

@@ -56,7 +56,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import a public name on its first use; say what became of a name of the releases before 0.1."""
+        """Import a public name on its first use; for a name of the releases before 0.1, say where it went."""
         if name in _MODULES:
             value = globals()[name] = getattr(import_module(f"astuner.{_MODULES[name]}"), name)
             return value

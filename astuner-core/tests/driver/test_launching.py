@@ -224,3 +224,9 @@ def test_a_process_runs_one_at_a_time(tmp_path):
     run = astuner.run(write_project(tmp_path, workflow="./nested.py:Agent"))
     [refused] = [episode.output.metadata["refused"] for episode in run.episodes() if episode.output is not None]
     assert refused.startswith("a run is under way in this process: wait for its end")
+
+
+def test_a_replay_without_the_package_of_the_command_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astuner.runs.launching.entry_points", lambda **_: ())
+    with pytest.raises(ImportError, match=r"astuner\.replay comes with the command `astuner replay`: pip install "):
+        astuner.replay("mine", "stricter.yaml")
