@@ -78,6 +78,7 @@ def _first_sentence(text: str) -> str:
 
 def _summary(dist: str) -> str:
     try:
-        return metadata(dist).get("Summary", "")
+        found = metadata(dist)
     except PackageNotFoundError:
         return ""
+    return found["Summary"] if "Summary" in found else ""

@@ -26,8 +26,6 @@ class Facts:
         headers = _read_headers(dist)
         (self.name,) = headers.get("name") or (dist.name,)
         (self.version,) = headers.get("version") or (dist.version,)
-        self.summary = (headers.get("summary") or ("",))[0]
-        """Its one-line description; empty if it has none."""
         self.extras = frozenset(map(canonicalize_name, headers.get("provides-extra", ())))
         """Normalised."""
         self._lines = headers.get("requires-dist") or ()
