@@ -78,7 +78,6 @@ def _first_sentence(text: str) -> str:
 
 def _summary(dist: str) -> str:
     try:
-        found = metadata(dist)
+        return str(metadata(dist).json.get("summary", ""))
     except PackageNotFoundError:
         return ""
-    return found["Summary"] if "Summary" in found else ""
