@@ -141,7 +141,7 @@ class Interpolation:
 
 def _has_marks(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return any(_has_marks(item) for item in value.values())
+        return any(map(_has_marks, value.values()))
     if isinstance(value, list):
-        return any(_has_marks(item) for item in value)
+        return any(map(_has_marks, value))
     return isinstance(value, str) and "${" in value

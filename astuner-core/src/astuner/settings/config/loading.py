@@ -23,7 +23,7 @@ from astuner.settings.config.secrets import Secrets
 from astuner.settings.config.sections import DatasetFileSection, list_installed_names
 from astuner.settings.config.sound_parts import SpoiltKeys, structure_sound_parts
 from astuner.settings.config.structure_errors import Fault, FaultsError
-from astuner.settings.config.structuring import locate_faults, make_converter
+from astuner.settings.config.structuring import get_converter, locate_faults
 from astuner.settings.config.trees import Tree, change_leaves, flatten, merge
 
 
@@ -122,7 +122,7 @@ def examine_config(
         renaming.used[file.written_root] = ROOT
     locate = _combine_places(file.places, command, native_roots)
 
-    converter = make_converter()
+    converter = get_converter()
     defaults: Tree = {ROOT: converter.unstructure(Config())}
     chosen = merge(file.roots, command.tree)
     whole = merge(defaults, chosen)
@@ -136,8 +136,9 @@ def examine_config(
     config, faults = structure_sound_parts(whole[ROOT], converter)
     explained = [_explain_fault(fault, interpolation.replaced) for fault in faults]
     problems += locate_faults(FaultsError(explained), key=ROOT, locate=locate)
-    spoilt = SpoiltKeys.of([*problems, *unresolved], flatten(chosen[ROOT]))
-    user_keys = _find_user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
+    given = flatten(chosen[ROOT])
+    spoilt = SpoiltKeys.of([*problems, *unresolved], given)
+    user_keys = _find_user_keys(given, converter.unstructure(config), interpolation.replaced)
     user_keys = frozenset(key for key in user_keys if not spoilt.hold(f"{ROOT}.{key}"))
     config = _choose_validation_samples(_make_paths_absolute(config, path.parent), user_keys)
     checks = Checks(config=config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
@@ -159,7 +160,7 @@ def examine_config(
         notices=(*translated, *([old_spellings] if old_spellings else []), *renaming.overruled, *checks.notices),
         locate=locate,
         problems=tuple(map(secrets.hide_in_problem, _merge_problems(problems, unresolved))),
-        spoilt=SpoiltKeys.of([*problems, *unresolved], flatten(chosen[ROOT])),
+        spoilt=SpoiltKeys.of([*problems, *unresolved], given),
     )
 
 
@@ -181,8 +182,8 @@ def _fill_experiment_name(tree: Tree, path: Path) -> None:
         tree["experiment_name"] = path.stem
 
 
-def _find_user_keys(chosen: Tree, resolved: Tree, interpolated: set[str]) -> frozenset[str]:
-    given, leaves = set(flatten(chosen)), flatten(resolved)
+def _find_user_keys(given: Collection[str], resolved: Tree, interpolated: set[str]) -> frozenset[str]:
+    leaves = flatten(resolved)
     # A whole section that is an interpolation sets every key in it.
     copied = tuple(f"{key}." for key in given if format_path((key,), ROOT) in interpolated)
     return frozenset(key for key in leaves if key in given or key.startswith(copied))
@@ -224,7 +225,7 @@ def _check_files_of_tasks(tree: Mapping[str, Any], locate: Locate) -> list[Probl
     if not isinstance(section, Mapping) or "dataset_file" not in section:
         return []
     try:
-        make_converter().structure(section["dataset_file"], DatasetFileSection)
+        get_converter().structure(section["dataset_file"], DatasetFileSection)
     except FaultsError as error:
         return locate_faults(error, key=f"{ROOT}.task_reader.dataset_file", locate=locate)
     return []

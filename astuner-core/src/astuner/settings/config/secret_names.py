@@ -37,11 +37,15 @@ _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 """Variables of the shell that sound like passwords: every path in a message would be hidden."""
 _COMMANDS = frozenset({"command", "cmd", "args", "argv", "arguments", "entrypoint"})
 """Keys of commands, in which an option with the name of a secret is certainly followed by one."""
+_SUSPICIOUS = re.compile("|".join([*_SECRET_WORDS, *GLUED, *_LOGIN_WORDS, "pass", "webhook", "connection"]), re.IGNORECASE)
+"""What is in the name of every secret; most names have nothing of it."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def is_secret(key: str) -> bool:
     """Whether a key's name means that its value is a secret; `tokenizer`, `max_tokens` or `answer_key` does not."""
+    if _SUSPICIOUS.search(key) is None:
+        return False
     words = split_words(key)
     if words and words[-1] in _WHERE:
         return False

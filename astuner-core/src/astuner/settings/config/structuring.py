@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -42,7 +43,7 @@ def structure_options(cls: type[T], values: Mapping[str, Any], *, key: str, loca
     `key` is the section's dotted path (`astuner.task_judge.math`), `locate` finds where a key was written.
     """
     try:
-        return make_converter().structure(dict(values), cls)
+        return get_converter().structure(dict(values), cls)
     except FaultsError as error:
         raise ConfigError(locate_faults(error, key=key, locate=locate)) from error
 
@@ -54,8 +55,14 @@ def locate_faults(error: FaultsError, *, key: str, locate: Locate) -> list[Probl
     ]
 
 
+@cache
+def get_converter() -> cattrs.Converter:
+    """Return the converter that all structuring goes through. It remembers the hook of each type, so nobody adapts it."""
+    return make_converter()
+
+
 def make_converter() -> cattrs.Converter:
-    """Make the converter that all structuring goes through."""
+    """Make such a converter, to be adapted."""
     converter = cattrs.Converter(unstruct_collection_overrides={tuple: list})
     for kind in (bool, int, str):
         converter.register_structure_hook(kind, _structure_exactly)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from astuner.settings.config.places import KeyPath, format_path
+from astuner.settings.config.places import KeyPath
 
 Tree = dict[str, Any]
 
@@ -23,7 +23,8 @@ def flatten(tree: Mapping[str, Any], start: str = "") -> dict[str, Any]:
     """Return the leaves by dotted path; lists and empty sections are leaves."""
     leaves: dict[str, Any] = {}
     for key, value in tree.items():
-        path = format_path((key,), start)
+        # Configurations are flattened often: `format_path` costs a call for each leaf.
+        path = f"{start}[{key}]" if isinstance(key, int) else f"{start}.{key}" if start else key
         if isinstance(value, Mapping) and value:
             leaves |= flatten(value, path)
         else:

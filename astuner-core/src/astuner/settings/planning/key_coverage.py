@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,8 +18,8 @@ from astuner.settings.config.model import Config
 from astuner.settings.config.places import ROOT, make_problem
 from astuner.settings.config.schema_keys import walk_schema
 from astuner.settings.config.sections import COMPONENT_SECTIONS
-from astuner.settings.config.structuring import make_converter
-from astuner.settings.config.trees import flatten
+from astuner.settings.config.structuring import get_converter
+from astuner.settings.config.trees import flatten, get
 
 if TYPE_CHECKING:
     from astuner.settings.config.alignment import Alignment
@@ -74,18 +75,18 @@ class HonourTable:
     def find_honour(self, key: str, sections: Iterable[str] = ()) -> Honour:
         """Return what happens to a key; `sections` are those of components that the run chose, whose options are honoured."""
         core = read_core_keys()
-        if any(matches(key, pattern) for pattern in self.engine_honours):
+        if _match_any(key, self.engine_honours):
             return Honour(status="engine")
         # A key that the backbone names outright is left out even where core would act on it.
         for reasons, status in ((self.refuses, "refused"), (self.inapplicable, "inapplicable")):
             if key in reasons:
                 return Honour(status=status, reason=reasons[key])  # type: ignore[arg-type]  # one of the two words above
         if self.alignment is not None and key in self.alignment.keys:
-            core_too = any(matches(key, pattern) for pattern in core.honoured)
+            core_too = _match_any(key, core.honoured)
             return Honour(status="aligned", native=self.alignment.find_native_keys(key), core_too=core_too)
-        if any(matches(key, pattern) for pattern in self.honours):
+        if _match_any(key, self.honours):
             return Honour(status="backbone")
-        if any(matches(key, pattern) for pattern in (*core.honoured, *sections)):
+        if _match_any(key, core.honoured) or _match_any(key, sections):
             return Honour(status="core")
         for named, status in (
             (self.refuses, "refused"),
@@ -93,8 +94,8 @@ class HonourTable:
             (core.inapplicable, "inapplicable"),
             (core.refused, "refused"),
         ):
-            reason = next((reason for pattern, reason in named.items() if matches(key, pattern)), None)
-            if reason is not None:
+            if _match_any(key, named):
+                reason = next(reason for pattern, reason in named.items() if matches(key, pattern))
                 return Honour(status=status, reason=reason)  # type: ignore[arg-type]  # one of the words above
         return Honour(status="unaccounted", reason="nothing acts on this key")
 
@@ -113,26 +114,32 @@ def find_unaccounted_keys(backbone: Any) -> list[str]:
 
 def check_honoured(config: LoadedConfig, table: HonourTable) -> tuple[list[Problem], list[str]]:
     """Check the keys that the user changed from the default: return problems and notices."""
-    sections = list_chosen_sections(config)
     problems: list[Problem] = []
-    for key in sorted(find_changed_keys(config)):
-        honour = table.find_honour(key, sections)
+    honours = _find_honours(config, table)
+    for key, honour in honours.items():
         if not honour.acted_on and honour.status != "inapplicable":
             why = f": {honour.reason}" if honour.status == "refused" else ""
             message = f"the backbone '{table.backbone}' does not act on this key{why}. Remove it, or choose a backbone that does."
             problems.append(make_problem(f"{ROOT}.{key}", message, config.locate))
     return problems, [
         f"{', '.join(keys)} {'has' if len(keys) == 1 else 'have'} no effect with the backbone '{table.backbone}': {reason}."
-        for reason, keys in find_idle_keys(config, table).items()
+        for reason, keys in _sort_idle_keys(honours).items()
     ]
 
 
 def find_idle_keys(config: LoadedConfig, table: HonourTable) -> dict[str, list[str]]:
     """Return the keys that the user changed and that have no meaning for the backbone, by the reason."""
+    return _sort_idle_keys(_find_honours(config, table))
+
+
+def _find_honours(config: LoadedConfig, table: HonourTable) -> dict[str, Honour]:
     sections = list_chosen_sections(config)
+    return {key: table.find_honour(key, sections) for key in sorted(find_changed_keys(config))}
+
+
+def _sort_idle_keys(honours: Mapping[str, Honour]) -> dict[str, list[str]]:
     idle: dict[str, list[str]] = {}
-    for key in sorted(find_changed_keys(config)):
-        honour = table.find_honour(key, sections)
+    for key, honour in honours.items():
         if honour.status == "inapplicable":
             idle.setdefault(honour.reason, []).append(key)
     return idle
@@ -140,13 +147,13 @@ def find_idle_keys(config: LoadedConfig, table: HonourTable) -> dict[str, list[s
 
 def find_changed_keys(config: LoadedConfig) -> frozenset[str]:
     """Return the keys that the user changed from the default."""
-    values, defaults = flatten(config.resolved), _read_defaults()
-    return frozenset(key for key in config.user_keys if key not in defaults or values.get(key) != defaults[key])
+    defaults = _read_defaults()
+    return frozenset({key for key in config.user_keys if key not in defaults or get(config.resolved, key) != defaults[key]})
 
 
 @cache
 def _read_defaults() -> Mapping[str, Any]:
-    return flatten(make_converter().unstructure(Config()))
+    return flatten(get_converter().unstructure(Config()))
 
 
 def format_idle_keys(keys: Iterable[str], given: frozenset[str], why: str) -> Iterator[str]:
@@ -163,4 +170,14 @@ def list_chosen_sections(config: LoadedConfig) -> tuple[str, ...]:
 
 def matches(key: str, pattern: str) -> bool:
     """Whether a shell pattern matches a dotted key or a section around it."""
-    return fnmatchcase(key, pattern) or fnmatchcase(key, f"{pattern}.*")
+    return _match_any(key, (pattern,))
+
+
+def _match_any(key: str, patterns: Iterable[str]) -> bool:
+    return _compile(tuple(patterns)).match(key) is not None
+
+
+@cache
+def _compile(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile what matches one of the patterns, or a key below one."""
+    return re.compile("|".join([translate(whole) for one in patterns for whole in (one, f"{one}.*")]) or r"(?!)")

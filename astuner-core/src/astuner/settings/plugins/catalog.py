@@ -40,14 +40,17 @@ class Catalog:
         unwanted = {_normalise(text) for text in disabled}
         installed, everything = Installed(), entry_points()
         found = [
-            _make_candidate(parse_kind(kind), entry, installed)
-            for kind in kinds
-            if (group := GROUPS[parse_kind(kind)]) is not None
+            _make_candidate(kind, entry, installed)
+            for kind in map(parse_kind, kinds)
+            if (group := GROUPS[kind]) is not None
             for entry in everything.select(group=group)
         ]
         found.sort(key=lambda candidate: (list(GROUPS).index(candidate.kind), candidate.name, candidate.dist or ""))
-        keep = [candidate for candidate in found if unwanted.isdisjoint(_list_names(candidate))]
-        return cls(found=tuple(keep), disabled=tuple(candidate for candidate in found if candidate not in keep))
+        keep, left_out = found, list[Candidate]()
+        if unwanted:
+            keep = [candidate for candidate in found if unwanted.isdisjoint(_list_names(candidate))]
+            left_out = [candidate for candidate in found if not unwanted.isdisjoint(_list_names(candidate))]
+        return cls(found=tuple(keep), disabled=tuple(left_out))
 
     def all(self) -> tuple[Candidate, ...]:
         """Return every component, ordered by kind and name."""
@@ -61,7 +64,7 @@ class Catalog:
     def candidates(self, kind: str) -> tuple[Candidate, ...]:
         """Return the components of a kind, ordered by name."""
         kind = parse_kind(kind)
-        return tuple(candidate for candidate in self._found if candidate.kind == kind)
+        return tuple([candidate for candidate in self._found if candidate.kind == kind])
 
     def offers(self, kind: str, name: str) -> bool:
         """Whether a component of a kind has this name, or this name with its distribution."""

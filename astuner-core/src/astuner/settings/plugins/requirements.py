@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
@@ -44,22 +44,24 @@ class Facts:
 
     @cached_property
     def _requirements(self) -> tuple[Requirement, ...]:
-        return tuple(requirement for line in self._lines if (requirement := _parse_requirement(line)) is not None)
+        return tuple([requirement for requirement in map(_parse_requirement, self._lines) if requirement is not None])
 
-    def list_requirements(self, extras: Iterable[str]) -> Iterator[Requirement]:
-        """Yield the requirements that apply on this machine: for the extra `""` those without one, for another its own."""
-        extras = tuple(extras)
+    def list_requirements(self, extras: Iterable[str]) -> list[Requirement]:
+        """Return the requirements that apply on this machine: for the extra `""` those without one, for another its own."""
+        found = []
         for requirement in self._requirements:
             always = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-            if any(always if extra == "" else not always and _applies(requirement, extra) for extra in extras):
-                yield requirement
+            for extra in extras:
+                if always if extra == "" else not always and _applies(requirement, extra):
+                    found.append(requirement)
+                    break
+        return found
 
     @cached_property
     def core_requirement(self) -> str | None:
         """The range of astuner-core, as in `>=0.1,<0.2`; None if the distribution names none."""
-        found = (requirement for requirement in self.list_requirements([""]) if canonicalize_name(requirement.name) == CORE)
-        requirement = next(found, None)
-        return None if requirement is None else _format_specifier(requirement)
+        found = [one for one in self.list_requirements([""]) if canonicalize_name(one.name) == CORE]
+        return _format_specifier(found[0]) if found else None
 
 
 class Installed:
@@ -70,6 +72,7 @@ class Installed:
         self._by_name: dict[str, Facts | None] = {}
         self._by_dist: dict[Distribution, Facts] = {}
         self._unmet: dict[tuple[Facts, frozenset[str]], tuple[str, ...]] = {}
+        """By distribution and extras: its components ask again and again."""
 
     def get_facts(self, dist: Distribution) -> Facts:
         """Return the metadata of a distribution."""
@@ -100,8 +103,10 @@ class Installed:
             if name != CORE and not requirement.specifier.contains(found.version, prereleases=True):
                 missing[f"{_format_requirement(requirement)} ({found.version} is installed)"] = None
             # `astuner-core[rollout]` asks for more than astuner-core itself.
+            if not requirement.extras:
+                continue
             asked = [extra for extra in requirement.extras if (name, extra) not in visited]
-            visited.update((name, extra) for extra in asked)
+            visited.update([(name, extra) for extra in asked])
             if asked:
                 self._collect(found, asked, missing, visited)
 
