@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import entry_points
@@ -21,6 +23,29 @@ WINGS = frozenset({"contract", "settings", "model", "episodes", "runs", "shared"
 """Folders of rooms; whatever else lies in core is a room itself."""
 LEADERS = frozenset({"settings.planning", "runs.training", "runs.store", "runs.driver", "cli"})
 PLAYERS = frozenset({"episodes.rollout", "model.gateway", "episodes.judging", "episodes.builtin"})
+MOST_MODULES_OF_A_RUN = 345
+"""Imported by a run of one task with the backbone `debug`; to raise it is a decision. Which they are, and what imports each:
+`python benchmarks/imported_modules.py --tree`."""
+ONE_TASK = """
+import sys
+from pathlib import Path
+
+import astuner
+from astuner_devkit.project import write_project
+
+astuner.run(write_project(Path(sys.argv[1]), "astuner_devkit.judges:ExactAnswer"))
+modules = [name for name in sys.modules if name.partition(".")[0] == "astuner"]
+print(*sorted(modules), file=sys.stderr)
+"""
+OFF = (
+    "astuner.episodes.rollout_workers.pool",
+    "astuner.settings.venvs",
+    "astuner.settings.memory_estimate",
+    "astuner.shared.services",
+    "astuner.cli",
+    "astuner.runs.driver.resume",
+)
+"""Features that this run does not use."""
 FORBIDDEN = {
     "settings.config": LEADERS | {"settings.plugins", "model.rendering"} | PLAYERS,
     "settings.plugins": LEADERS | {"model.rendering", "episodes.rollout", "model.gateway", "episodes.builtin"},
@@ -143,3 +168,13 @@ def test_modules_are_small() -> None:
 def test_no_module_is_called_after_nothing() -> None:
     empty = {"utils", "util", "helpers", "common", "misc", "stuff"}
     assert [module for module in modules() if empty & set(module.split("."))] == []
+
+
+def test_a_run_imports_what_it_uses(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_TASK, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    modules = done.stderr.splitlines()[-1].split()
+    assert "astuner.episodes.builtin.debug.debug_backbone" in modules
+    assert [name for name in modules for feature in OFF if name == feature or name.startswith(f"{feature}.")] == []
+    assert len(modules) <= MOST_MODULES_OF_A_RUN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -170,11 +171,16 @@ def _hold_process(conf: Path) -> Iterator[None]:
 
 def _check_environment(conf: Path, items: Sequence[str], backbone: str | None) -> None:
     """Raise `UsageError` if the backbone has an environment that the command would continue in."""
-    from astuner.cli.own_venv import enter_venv_of
+    from astuner.settings.planning.own_venv import find_venv_of
+
+    found = find_venv_of(conf, items, backbone)
+    if found is None:
+        return
+    from astuner.settings.venvs.entry import enter
     from astuner.settings.venvs.process_replacement import EnterVenv
 
     try:
-        enter_venv_of(conf, items, backbone)
+        enter(*found, lambda text: print(text, file=sys.stderr))
     except EnterVenv as entering:
         raise UsageError(
             f"this backbone has its own environment: start Python there, {entering.directory / 'bin/python'}, or use the "

@@ -21,10 +21,9 @@ from astuner.episodes.containment.user_code import UserCode
 from astuner.episodes.judging.failures import collect_observations
 from astuner.episodes.judging.simple_judges import make_workflow_task
 from astuner.episodes.rollout.detection import EpisodeEnded, Watch, abnormal_verdict
-from astuner.episodes.rollout.environments.environment_loop import FirstMessagesTooLong
 from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed
-from astuner.episodes.rollout.environments.loop_factory import LoopFactory
 from astuner.episodes.rollout.episode_failures import (
+    FirstMessagesTooLong,
     classify_environment_error,
     classify_error,
     count_attempt,
@@ -32,7 +31,6 @@ from astuner.episodes.rollout.episode_failures import (
     make_failure_verdict,
 )
 from astuner.episodes.rollout.isolation import Executor, OnLoop, WorkflowCrashed
-from astuner.episodes.rollout.overlong_filter import filter_overlong
 from astuner.episodes.rollout.permission_stop import TOPIC, describe_permission_stop
 from astuner.episodes.rollout.recipe import Parts
 from astuner.episodes.rollout.rollout_notices import RolloutNotices
@@ -41,6 +39,7 @@ from astuner.episodes.rollout.seeds import derive_seed
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.environments.lifetime import LivingEnvironment
+    from astuner.episodes.rollout.environments.loop_factory import LoopFactory
     from astuner.model.gateway import EpisodeSpec, Gateway
 
 FIRST_ATTEMPT = 0
@@ -55,7 +54,8 @@ class RolloutTools:
     gateway: Gateway
     run_info: RunInfo
     executor: Executor
-    loops: LoopFactory
+    loops: LoopFactory | None
+    """None: the workflow leads."""
     notices: RolloutNotices
     limit: SampleLimit
     changes: ChangeCounts
@@ -122,7 +122,7 @@ class EpisodeAttempt:
         task, executor, tools = self._task, self._tools.executor, self._tools
         if (living := self._living) is not None:
             task = evolve(task, gym_env=living.facade)
-            if tools.parts.make_workflow is None:
+            if tools.loops is not None:
                 executor = OnLoop(partial(tools.loops.make, living, self._tracker))
         code = UserCode(f"the workflow of {task.episode_id}", report=tools.notices.count_abandoned, parent=self._owner)
         playing = partial(executor.run, task, self._recorder.tuner)
@@ -179,6 +179,8 @@ class EpisodeAttempt:
             tools.notices.show_once(text, topic)
         tracked = tools.limit.apply(tracked, derive_seed(tools.run_info.seed, self._blank.id, "samples"))
         if tools.run_info.config.trainer_common.algorithm.overlong_filter:
+            from astuner.episodes.rollout.overlong_filter import filter_overlong
+
             tracked = filter_overlong(tracked, calls)
         return evolve(ending, tracked=tracked)
 

@@ -45,6 +45,10 @@ OTHERS = frozenset(
 """Subclasses of those that the model can cause: it ended a tool's process, or its answer took long."""
 
 
+class FirstMessagesTooLong(Exception):
+    """The conversation leaves no room for a first answer."""
+
+
 def find_surroundings_failure(error: BaseException) -> str | None:
     """Return the reason if an error, or one that led to it, says that the surroundings failed; else None."""
     reason = None

@@ -27,11 +27,9 @@ from astuner.contract.errors import AstunerError
 from astuner.contract.protocols import RunInfo, Workflow
 from astuner.contract.schema import WorkflowTask
 from astuner.contract.user_values.outputs import CheckedOutput, check_output
-from astuner.episodes.containment.blocking_call import run_blocking
 from astuner.episodes.containment.contained_call import Outcome
 from astuner.episodes.containment.endings import describe_raised
 from astuner.episodes.containment.process_streams import open_missing_descriptors
-from astuner.episodes.containment.separate_loop import run_in_separate_loop
 from astuner.episodes.containment.threads import start_thread
 from astuner.episodes.containment.tracebacks import NOWHERE, RaisedAt, locate_error
 from astuner.episodes.containment.user_code import UserCode, find_running_code
@@ -87,6 +85,9 @@ class InThread:
 
     async def run(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
         """Run the workflow in a thread and wait for it; cancelling cancels it at its next await, a plain function at none."""
+        from astuner.episodes.containment.blocking_call import run_blocking
+        from astuner.episodes.containment.separate_loop import run_in_separate_loop
+
         here = asyncio.get_running_loop()
         played: asyncio.Future[Outcome[CheckedOutput]] = here.create_future()
         started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
@@ -265,6 +266,9 @@ async def _check_later(found: Awaitable[Any]) -> CheckedOutput:
 
 def _serve(pipe: Connection, target: str, config_dir: Path, run_info: RunInfo | None, path: list[str]) -> None:
     """Play one workflow after the other until the pipe closes."""
+    from astuner.episodes.containment.blocking_call import run_blocking
+    from astuner.episodes.containment.separate_loop import run_in_separate_loop
+
     sys.path[:] = path
     # The terminal's Ctrl-C reaches this process too; the run decides what ends.
     signal.signal(signal.SIGINT, lambda *_: None)

@@ -104,10 +104,10 @@ class Recipe:
         return sandboxes, make
 
     def _environments(self, run_info: RunInfo, hooks: ComponentMaker, *, in_threads: bool) -> Environments | None:
-        from astuner.episodes.rollout.environments.lifetime import Environments
-
         if self.environments is None:
             return None
+        from astuner.episodes.rollout.environments.lifetime import Environments
+
         return Environments(self.environments, run_info, self.catalog, hooks, in_threads=in_threads)
 
 

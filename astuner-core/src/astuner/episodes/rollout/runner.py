@@ -18,7 +18,6 @@ from astuner.contract.schema import Episode, Failure, Group, Sampling, Split, Ta
 from astuner.contract.user_values.changes import ChangeCounts
 from astuner.episodes.judging.group_judging import GIVEN_NO_REWARD, find_absent_agents, judge_group
 from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed
-from astuner.episodes.rollout.environments.loop_factory import LoopFactory
 from astuner.episodes.rollout.episode_attempt import EpisodeAttempt, RolloutTools
 from astuner.episodes.rollout.episode_failures import OWN, SURROUNDINGS
 from astuner.episodes.rollout.failure_worth import describe_rewarding_failures
@@ -31,6 +30,7 @@ from astuner.episodes.rollout.watchdog import LoopWatchdog
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import RunInfo
+    from astuner.episodes.rollout.environments.loop_factory import LoopFactory
     from astuner.model.gateway import Gateway
     from astuner.model.rendering import TemplateRenderer
 
@@ -79,9 +79,7 @@ class RolloutRunner:
             gateway=gateway,
             run_info=run_info,
             executor=_make_executor(parts, run_info),
-            loops=LoopFactory(
-                run_info, renderer=renderer, engine_max_model_len=engine_max_model_len, gives_reward=parts.judge is None
-            ),
+            loops=_make_loop_factory(parts, run_info, renderer, engine_max_model_len),
             notices=self._notices,
             limit=SampleLimit(self._config.multi_turn.max_sample_per_task),
             changes=ChangeCounts(),
@@ -202,6 +200,17 @@ def _describe_loss(episode: Episode) -> str:
     if episode.failures and not episode.completed:
         return f"{episode.failures[-1].reason}: {episode.failures[-1].detail}"
     return f"{episode.verdict.reason}: {episode.verdict.detail}" if isinstance(episode.verdict, Unjudged) else "no verdict"
+
+
+def _make_loop_factory(
+    parts: Parts, run_info: RunInfo, renderer: TemplateRenderer | None, engine_max_model_len: int | None
+) -> LoopFactory | None:
+    if parts.make_workflow is not None:
+        return None
+    from astuner.episodes.rollout.environments.loop_factory import LoopFactory
+
+    gives_reward = parts.judge is None
+    return LoopFactory(run_info, renderer=renderer, engine_max_model_len=engine_max_model_len, gives_reward=gives_reward)
 
 
 def _make_executor(parts: Parts, run_info: RunInfo) -> Executor:

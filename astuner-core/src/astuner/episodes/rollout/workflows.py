@@ -15,11 +15,9 @@ from astuner.contract.errors import PluginError
 from astuner.contract.plain_values import show_value
 from astuner.contract.protocols import Tuner, Workflow, WorkflowTraits, has_methods, read_traits
 from astuner.contract.schema import WorkflowOutput, WorkflowTask
-from astuner.contract.user_values.named_arguments import choose_arguments
 from astuner.episodes.rollout.workflow_shape import UnfitWorkflow, check_class, check_function, describe_object, read_targets
 from astuner.settings.plugins.async_methods import format_place, is_plain_function
 from astuner.shared.clients.agentscope_models import close_models
-from astuner.shared.tabular.original_row import restore_row
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import RunInfo
@@ -117,6 +115,9 @@ class FunctionWorkflow(Workflow):
             return _read_answer(await self._call(workflow_task, tuner, models))
 
     def _call(self, workflow_task: WorkflowTask, tuner: Tuner, models: AuxiliaryModels) -> Any:
+        from astuner.contract.user_values.named_arguments import choose_arguments
+        from astuner.shared.tabular.original_row import restore_row
+
         offered: dict[str, Callable[[], Any]] = {
             "task": lambda: restore_row(workflow_task.task),
             "model": lambda: _make_main_model(tuner),

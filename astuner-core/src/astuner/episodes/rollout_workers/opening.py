@@ -15,13 +15,6 @@ from astuner.episodes.rollout.host import open_rollouts
 from astuner.episodes.rollout.player_count import check_count, choose_count, count_cores
 from astuner.episodes.rollout.recipe import Recipe
 from astuner.episodes.rollout.runner import Round
-from astuner.episodes.rollout_workers.local_players import LocalStarter
-from astuner.episodes.rollout_workers.messages import Setup
-from astuner.episodes.rollout_workers.player import divide_run
-from astuner.episodes.rollout_workers.pool import PlayerPool
-from astuner.episodes.rollout_workers.ray_players import RayStarter, has_cluster
-from astuner.episodes.rollout_workers.shared_budgets import SharedBudgets
-from astuner.settings.planning.replan import describe_plan
 
 if TYPE_CHECKING:
     from astuner.model.rendering import TemplateRenderer
@@ -90,6 +83,15 @@ async def _open_pool(
     on_episode: Callable[[Episode], None],
     on_group: Callable[[Group], None],
 ) -> AsyncIterator[GroupRunner]:
+    # One player, which most runs have, needs nothing of this.
+    from astuner.episodes.rollout_workers.local_players import LocalStarter
+    from astuner.episodes.rollout_workers.messages import Setup
+    from astuner.episodes.rollout_workers.player import divide_run
+    from astuner.episodes.rollout_workers.pool import PlayerPool
+    from astuner.episodes.rollout_workers.ray_players import RayStarter, has_cluster
+    from astuner.episodes.rollout_workers.shared_budgets import SharedBudgets
+    from astuner.settings.planning.replan import describe_plan
+
     spread = has_cluster()
     async with AsyncExitStack() as stack:
         if read_traits(engine, EngineTraits).reports_progress:

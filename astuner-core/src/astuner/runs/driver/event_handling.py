@@ -14,7 +14,6 @@ from astuner.contract.protocols import RunInfo
 from astuner.contract.schema import CheckpointSaved, Event, Group, Notice, StepReport, ValidationReport
 from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.exhaustion import explain_exhaustion
-from astuner.runs.driver.missing_signal import explain_missing_signal
 from astuner.runs.driver.replayed_steps import ReplayedSteps, forget_lost_episodes
 from astuner.runs.driver.reporting import Loggers
 from astuner.runs.store.checkpoints import prune_checkpoints, record_validation
@@ -62,6 +61,8 @@ class Progress:
         if not self._warned:
             self._groups += report.groups
         if self._without_signal == STEPS_UNTIL_WARNING and not self._warned:
+            from astuner.runs.driver.missing_signal import explain_missing_signal
+
             groups, self._groups, self._warned = self._groups, [], True
             return f"nothing was learnt in {STEPS_UNTIL_WARNING} steps in a row: {explain_missing_signal(groups)}"
         if self._without_signal < STEPS_WITHOUT_SIGNAL:

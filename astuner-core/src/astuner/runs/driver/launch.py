@@ -19,7 +19,6 @@ from astuner.runs.store.checkpoints import check_intact
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.token_store import TokenStore
 from astuner.settings.planning.plan import Plan, plan_run
-from astuner.settings.planning.service_choice import check_names
 from astuner.shared.processes.program_record import ProgramRecord
 from astuner.shared.processes.program_registry import register_run
 
@@ -35,7 +34,7 @@ def start_run(request: RunRequest, switch: StopSwitch | None = None) -> RunOutco
         stack.enter_context(unwind_on_sigterm())
         breakpoints = stack.enter_context(select_breakpoints(split_tags(request.stop_at)))
         plan = plan_run(request.conf, request.overrides, request.backbone)
-        check_names(request.services, plan.run_info(), plan.catalog)
+        _check_services(request, plan)
         narrow = plan.check_memory()
         directory = RunDirectory(choose_directory(plan))
         record = _hold_directory(directory, plan, stack)
@@ -65,7 +64,7 @@ def start_run(request: RunRequest, switch: StopSwitch | None = None) -> RunOutco
 def evaluate_run(request: RunRequest, checkpoint: Path | None = None, switch: StopSwitch | None = None) -> RunOutcome:
     """Run the validation pass alone, of `model.path` or of a checkpoint, in its own directory next to the run's."""
     plan = plan_run(request.conf, request.overrides, request.backbone, trains=False)
-    check_names(request.services, plan.run_info(), plan.catalog)
+    _check_services(request, plan)
     path = Path(plan.loaded.config.experiment_dir)
     directory = RunDirectory(path.with_name(f"{path.name}.eval"))
     with ExitStack() as stack:
@@ -81,6 +80,13 @@ def evaluate_run(request: RunRequest, checkpoint: Path | None = None, switch: St
         return session.execute(
             lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control)
         )
+
+
+def _check_services(request: RunRequest, plan: Plan) -> None:
+    if request.services:
+        from astuner.settings.planning.service_choice import check_names
+
+        check_names(request.services, plan.run_info(), plan.catalog)
 
 
 def _hold_directory(directory: RunDirectory, plan: Plan, stack: ExitStack) -> ProgramRecord:

@@ -19,12 +19,10 @@ from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.runs.driver.control import RunControl, stop_on_signals
 from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.event_handling import Progress, drive
-from astuner.runs.driver.forced_end import end_by_force
 from astuner.runs.driver.last_attempt import describe_last_attempt
 from astuner.runs.driver.plugins_in_use import format_header, list_plugins_in_use
 from astuner.runs.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.runs.driver.reporting import Loggers, NamedLogger
-from astuner.runs.driver.resume_preparation import prepare_resume
 from astuner.runs.driver.run_facts import collect_run_facts
 from astuner.runs.driver.run_messages import RunMessages
 from astuner.runs.driver.run_outcome import RunOutcome
@@ -38,7 +36,6 @@ from astuner.runs.store.kept_tokenizer import keep_tokenizer
 from astuner.settings.config.redaction import redact_text, redact_tree, restore_values
 from astuner.settings.config.show import sign_variables, to_yaml
 from astuner.settings.planning.plan import Plan
-from astuner.settings.planning.service_choice import choose_services
 from astuner.settings.plugins.hooks import Hooks
 from astuner.settings.plugins.run_viewers import list_run_viewers
 from astuner.shared.processes.program_record import ProgramRecord
@@ -118,6 +115,7 @@ class RunSession:
         """Start the requested services: the tasks may already come from one."""
         if not self._request.services:
             return
+        from astuner.settings.planning.service_choice import choose_services
         from astuner.shared.services.running import ServiceHost, run_services
 
         say = self._messages.say
@@ -147,6 +145,8 @@ class RunSession:
             self.notify(ended)
         facts = collect_run_facts(plan) | {"sources": collect_sources(plan, reader, tasks)}
         if self._start.resumed:
+            from astuner.runs.driver.resume_preparation import prepare_resume
+
             accepted = self._request.accept_changes
             for notice in prepare_resume(self._directory, plan, self._store, tasks, self._start, facts, accepted):
                 self.notify(notice)
@@ -226,6 +226,8 @@ class RunSession:
         )
 
     def _end_by_force(self) -> None:
+        from astuner.runs.driver.forced_end import end_by_force
+
         close_loggers = self._loggers.close if self._loggers is not None else lambda: None
         end_by_force(self._directory, self._store, self._record, close_loggers, self._resume_command)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from astuner.contract.errors import UsageError
-from astuner.runs.driver.resume import check_same_run, is_same_length
 from astuner.runs.store.checkpoints import check_intact, find_checkpoint, find_last_intact, forget_validations, set_aside
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.token_store import TokenStore
@@ -50,6 +49,8 @@ def choose_start(directory: RunDirectory, plan: Plan, *, resume: bool, resume_fr
         if resume_from not in (None, "last"):
             raise UsageError(f"--resume-from {resume_from}: {directory.path} holds no checkpoint yet; start without it")
         return StartStep()
+    from astuner.runs.driver.resume import check_same_run, is_same_length
+
     status = directory.state.get("status")
     if not resume:
         if status == "finished":

@@ -9,7 +9,6 @@ from pathlib import Path
 from attrs import frozen
 
 from astuner.settings.config.agent import COMMAND, is_command
-from astuner.settings.config.agent_presets import read_presets
 from astuner.settings.config.model import Config
 from astuner.settings.config.paths import resolve_path
 from astuner.settings.config.similar_paths import find_similar_path
@@ -30,6 +29,8 @@ def find_agent_problems(config: Config, config_dir: Path) -> Iterator[AgentProbl
     agent = config.agent
     if not is_command(config.rollout.user_workflow):
         return
+    from astuner.settings.config.agent_presets import read_presets
+
     presets = ", ".join(read_presets())
     if agent.preset is not None and agent.preset not in read_presets():
         closest = find_closest(agent.preset, read_presets())

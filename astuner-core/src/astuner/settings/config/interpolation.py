@@ -7,16 +7,18 @@ import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from astuner.settings.config.aliases import ROOT_ALIASES, add_old_keys
-from astuner.settings.config.interpolation_bounds import MOST_CHARACTERS, MOST_REFERENCES, Expansions
 from astuner.settings.config.places import ROOT, KeyPath, format_path
 from astuner.settings.config.schema_keys import walk_schema
 from astuner.settings.config.structure_errors import Fault, find_closest
 from astuner.settings.config.trees import Tree, change_leaves, flatten
+
+if TYPE_CHECKING:
+    from astuner.settings.config.interpolation_bounds import Expansions
 
 _MISSING_KEY = re.compile(r"Interpolation key '([^']+)' not found")
 _MISSING_VARIABLE = re.compile(r"Environment variable '([^']+)' not found")
@@ -50,6 +52,8 @@ class Interpolation:
             return self.tree
         from omegaconf import OmegaConf
 
+        from astuner.settings.config.interpolation_bounds import Expansions
+
         sound = change_leaves(self.tree, self._remove_bad_grammar)
         sound = change_leaves(sound, partial(self._remove_large, Expansions(self._add_aliases(sound))))
         source = deepcopy(sound)
@@ -65,6 +69,8 @@ class Interpolation:
         """Take out what would become too large to be resolved."""
         if not _has_marks(value) or not expansions.measure(path).is_too_large:
             return value
+        from astuner.settings.config.interpolation_bounds import MOST_CHARACTERS, MOST_REFERENCES
+
         message = (
             f"{value!r:.80} refers to values that refer to others, more than {MOST_REFERENCES} times or to more than "
             f"{MOST_CHARACTERS >> 20} MiB in all; write the value itself."

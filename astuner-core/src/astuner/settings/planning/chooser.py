@@ -11,17 +11,16 @@ from attrs import evolve
 from astuner.contract.errors import ConfigError, PluginError, Problem
 from astuner.contract.protocols import BackboneTraits
 from astuner.contract.protocols.traits import read_traits
-from astuner.settings.config.native import Native, align
 from astuner.settings.config.places import sort_problems
 from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.planning.user_code import names_code
 from astuner.settings.plugins.component import Component
-from astuner.settings.venvs.state import examine_venv, find_own_venv
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Candidate
     from astuner.settings.config.alignment import Alignment
     from astuner.settings.config.loading import LoadedConfig
+    from astuner.settings.config.native import Native
     from astuner.settings.planning.key_coverage import HonourTable
     from astuner.settings.plugins.catalog import Catalog
 
@@ -122,6 +121,8 @@ class Chooser:
         """Note the problems of the backbone's own configuration that can be found without its trainer."""
         alignment = self._alignment(backbone)
         if alignment is not None:
+            from astuner.settings.config.native import align
+
             self._problems.extend(align(alignment, self._loaded, ask_trainer=False).problems)
         elif backbone.candidate.name in self._loaded.native:
             name = backbone.candidate.name
@@ -132,9 +133,13 @@ class Chooser:
 
     def check_venv(self, backbone: Component) -> None:
         """Note if the backbone has its own virtual environment, and that cannot be used."""
-        own = find_own_venv(backbone.candidate)
+        from astuner.settings.plugins.drivers import load
+
+        own = read_traits(load(backbone.candidate), BackboneTraits).own_venv
         if own is None:
             return
+        from astuner.settings.venvs.state import examine_venv
+
         state = examine_venv(backbone.candidate.name, own)
         self._trainer_is_here = state.status == "in place"
         if not state.is_usable:
@@ -148,6 +153,8 @@ class Chooser:
         alignment = self._alignment(backbone)
         if alignment is None or self._problems:
             return None
+        from astuner.settings.config.native import align
+
         native = align(alignment, self._loaded, ask_trainer=self._trainer_is_here)
         self._problems.extend(native.problems)
         return native

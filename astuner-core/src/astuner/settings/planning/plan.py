@@ -10,11 +10,11 @@ from attrs import evolve, frozen
 
 from astuner.contract.errors import ConfigError, PluginError
 from astuner.contract.protocols import Reader, RunInfo, SettledValue
+from astuner.contract.protocols.optional import PlansMemory, find_offer
 from astuner.episodes.rollout.environments.selection import EnvironmentChoice, TasksToPlay
 from astuner.episodes.rollout.recipe import Recipe
 from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.settings.config.places import make_problem
-from astuner.settings.memory_estimate.parts import Hardware
 from astuner.settings.planning.chooser import Chooser
 from astuner.settings.planning.component_checks import ComponentChecks, check_named_files
 from astuner.settings.planning.detector_choice import choose_detectors, idle_notices
@@ -22,18 +22,20 @@ from astuner.settings.planning.engine_choice import choose_engine
 from astuner.settings.planning.environment_choice import choose_environments
 from astuner.settings.planning.judge_choice import find_judge_notices, list_named_judges
 from astuner.settings.planning.machine_settings import make_run_info, settle_values
-from astuner.settings.planning.memory_plan import MemoryReport, look_at_hardware, plan_memory
 from astuner.settings.planning.plugins_section import check_disabled, check_extension_options, check_required
 from astuner.settings.planning.tracker_choice import find_tracker_notices
 from astuner.settings.planning.user_code import check_user_code
 from astuner.settings.planning.workflow_choice import choose_workflow
 from astuner.settings.plugins.component import Component
+from astuner.settings.plugins.drivers import load
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.workflows import LoadedWorkflow
     from astuner.settings.config.components import OpenSection
     from astuner.settings.config.loading import LoadedConfig
     from astuner.settings.config.native import Native
+    from astuner.settings.memory_estimate.parts import Hardware
+    from astuner.settings.planning.memory_plan import MemoryReport
     from astuner.settings.plugins.catalog import Catalog
 
 
@@ -66,10 +68,17 @@ class Plan:
 
     def plan_memory(self, hardware: Hardware) -> MemoryReport:
         """Return what the run would hold in memory on these machines."""
+        from astuner.settings.planning.memory_plan import plan_memory
+
         return plan_memory(filter(None, (self.backbone, self.recipe.engine)), self.run_info(), hardware)
 
     def check_memory(self) -> list[str]:
         """Raise `ConfigError` if the run does not fit this machine; return why instead, with `memory_check: warn`."""
+        components = [component for component in (self.backbone, self.recipe.engine) if component is not None]
+        if all(find_offer(load(component.candidate), PlansMemory) is None for component in components):
+            return []
+        from astuner.settings.planning.memory_plan import look_at_hardware
+
         problems = list(self.plan_memory(look_at_hardware()).problems)
         if problems and self.loaded.config.trainer_common.memory_check == "refuse":
             raise ConfigError(problems)

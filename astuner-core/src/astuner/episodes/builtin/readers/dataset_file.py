@@ -11,10 +11,7 @@ from astuner.contract.errors import DataError
 from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.settings.config.sections import DatasetFileSection, FileSplit
-from astuner.shared.tabular.cell_values import parse_json_columns
-from astuner.shared.tabular.csv_rows import SEPARATORS, read_csv_rows
 from astuner.shared.tabular.json_rows import read_json_rows
-from astuner.shared.tabular.parquet_rows import import_pyarrow, read_parquet_rows
 from astuner.shared.tabular.task_rows import Row, make_tasks
 
 _PACKED = {".gz": "gunzip -k", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zst": "unzstd", ".zip": "unzip"}
@@ -58,6 +55,8 @@ class DatasetFileReader:
             return iter(())
         path = self._find_file(source.file_path, f"astuner.task_reader.dataset_file.{section}.file_path")
         if path.suffix.lower() == ".parquet":
+            from astuner.shared.tabular.parquet_rows import import_pyarrow
+
             import_pyarrow()
         return make_tasks(
             partial(_read_rows, path, source),
@@ -107,6 +106,8 @@ def _check_format(path: Path, key: str) -> None:
 def _read_rows(path: Path, source: FileSplit) -> Iterator[Row]:
     rows = _open_rows(path)
     if source.json_columns:
+        from astuner.shared.tabular.cell_values import parse_json_columns
+
         rows = parse_json_columns(rows, source.json_columns)
     empty = True
     for row in rows:
@@ -118,6 +119,12 @@ def _read_rows(path: Path, source: FileSplit) -> Iterator[Row]:
 
 def _open_rows(path: Path) -> Iterator[Row]:
     suffix = path.suffix.lower()
-    if suffix in SEPARATORS:
+    if suffix in (".csv", ".tsv"):
+        from astuner.shared.tabular.csv_rows import SEPARATORS, read_csv_rows
+
         return read_csv_rows(path, SEPARATORS[suffix])
-    return read_parquet_rows(path) if suffix == ".parquet" else read_json_rows(path)
+    if suffix == ".parquet":
+        from astuner.shared.tabular.parquet_rows import read_parquet_rows
+
+        return read_parquet_rows(path)
+    return read_json_rows(path)

@@ -13,13 +13,10 @@ from astuner.episodes.rollout.environments.actions import extract_action
 from astuner.episodes.rollout.environments.conversation_room import ContextLimits, TokenCounter
 from astuner.episodes.rollout.environments.guarded_environment import GuardedEnvironment
 from astuner.episodes.rollout.environments.loop_record import Ended, EpisodeRecord
+from astuner.episodes.rollout.episode_failures import FirstMessagesTooLong
 
 if TYPE_CHECKING:
     from astuner.settings.config.env_variables import ActionPreference
-
-
-class FirstMessagesTooLong(Exception):
-    """The conversation leaves no room for a first answer."""
 
 
 @frozen(kw_only=True)
