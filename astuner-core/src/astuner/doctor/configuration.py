@@ -16,7 +16,7 @@ from astuner.doctor.space import space_rows
 from astuner.settings.config.loading import LoadedConfig, examine_config
 from astuner.settings.config.places import sort_problems
 from astuner.settings.plugins.catalog import Catalog
-from astuner.settings.plugins.component_traits import load_with_traits
+from astuner.settings.plugins.drivers import load_with_traits
 
 
 def configuration_rows(conf: Path) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from astuner.settings.config.paths import resolve_path
 from astuner.settings.config.places import ROOT, make_problem
 from astuner.settings.config.similar_paths import find_similar_path
 from astuner.settings.planning.tracker_choice import find_inexact_keys
-from astuner.settings.plugins.component_traits import load_with_traits
+from astuner.settings.plugins.drivers import load_with_traits
 
 if TYPE_CHECKING:
     from astuner.settings.config.loading import LoadedConfig

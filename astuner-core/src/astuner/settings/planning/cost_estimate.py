@@ -13,7 +13,7 @@ from astuner.settings.planning.memory_table import format_report
 from astuner.settings.planning.plan import plan_run
 from astuner.settings.planning.run_advice import advise, estimate_time
 from astuner.settings.planning.service_choice import check_names
-from astuner.settings.plugins.component_traits import load_with_traits
+from astuner.settings.plugins.drivers import load_with_traits
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Reader

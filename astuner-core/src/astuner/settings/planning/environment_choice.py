@@ -45,7 +45,7 @@ def choose_environments(
 
 def choose_action_preference(section: Environment, reader: Component | None) -> ActionPreference:
     """Return how actions are read off answers: as the configuration says, or else as the reader prefers."""
-    from astuner.settings.plugins.component_traits import load_with_traits
+    from astuner.settings.plugins.drivers import load_with_traits
 
     if section.env_action_preference is not None or reader is None:
         return section.env_action_preference or "text"

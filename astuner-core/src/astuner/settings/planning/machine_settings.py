@@ -36,7 +36,7 @@ def make_run_info(loaded: LoadedConfig, backbone: str, native: Mapping[str, Any]
 
 def settle_values(components: Iterable[Component], run_info: RunInfo) -> list[SettledValue]:
     """Return the values that the components settle, in their order."""
-    from astuner.settings.plugins.component_traits import load_with_traits
+    from astuner.settings.plugins.drivers import load_with_traits
 
     found: list[SettledValue] = []
     for component in components:

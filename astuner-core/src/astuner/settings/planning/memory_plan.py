@@ -82,7 +82,7 @@ def look_at_hardware() -> Hardware:
 
 def plan_memory(components: Iterable[Component], run_info: RunInfo, hardware: Hardware, *, fetch: bool = False) -> MemoryReport:
     """Return what the backbone and the engine of a run will hold. `fetch` asks the hub for a `config.json` that is not here."""
-    from astuner.settings.plugins.component_traits import load_with_traits
+    from astuner.settings.plugins.drivers import load_with_traits
 
     question = _read_question(run_info, hardware, fetch)
     if isinstance(question, str):

@@ -10,7 +10,6 @@ from attrs import evolve, frozen
 
 from astuner.contract.errors import ConfigError, PluginError
 from astuner.contract.protocols import Reader, RunInfo, SettledValue
-from astuner.contract.protocols.optional import PlansMemory, find_offer
 from astuner.episodes.rollout.environments.selection import EnvironmentChoice, TasksToPlay
 from astuner.episodes.rollout.recipe import Recipe
 from astuner.episodes.rollout.sampler import TaskSampler
@@ -27,7 +26,7 @@ from astuner.settings.planning.tracker_choice import find_tracker_notices
 from astuner.settings.planning.user_code import check_user_code
 from astuner.settings.planning.workflow_choice import choose_workflow
 from astuner.settings.plugins.component import Component
-from astuner.settings.plugins.drivers import load
+from astuner.settings.plugins.drivers import load_with_traits
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.workflows import LoadedWorkflow
@@ -75,7 +74,7 @@ class Plan:
     def check_memory(self) -> list[str]:
         """Raise `ConfigError` if the run does not fit this machine; return why instead, with `memory_check: warn`."""
         components = [component for component in (self.backbone, self.recipe.engine) if component is not None]
-        if all(find_offer(load(component.candidate), PlansMemory) is None for component in components):
+        if not any(load_with_traits(component.candidate)[1].plans_memory for component in components):
             return []
         from astuner.settings.planning.memory_plan import look_at_hardware
 

@@ -9,7 +9,7 @@ from astuner.contract.errors import Problem
 from astuner.settings.config.places import ROOT, make_problem
 from astuner.settings.config.sections import TRACKERS
 from astuner.settings.planning.key_coverage import find_changed_keys, format_idle_keys
-from astuner.settings.plugins.component_traits import load_with_traits
+from astuner.settings.plugins.drivers import load_with_traits
 
 if TYPE_CHECKING:
     from astuner.settings.config.components import ContextTracker

@@ -19,7 +19,7 @@ from astuner.contract.protocols import (
     TrackerTraits,
     WorkflowTraits,
 )
-from astuner.contract.protocols.traits import find_faults, read_traits
+from astuner.contract.protocols.traits import find_faults
 
 TRAITS: Mapping[str, type[Any]] = {
     "backbone": BackboneTraits,
@@ -43,11 +43,3 @@ def check_traits(candidate: Candidate, target: object) -> None:
         return
     if faults := list(find_faults(target, record, tuple(TRAITS.values()))):
         raise PluginError(f"{candidate.blame}: {'; '.join(faults)}")
-
-
-def load_with_traits(candidate: Candidate) -> tuple[Any, Any]:
-    """Return the class of a component, and the traits of its kind."""
-    from astuner.settings.plugins.drivers import load
-
-    target = load(candidate)
-    return target, read_traits(target, TRAITS[candidate.kind])

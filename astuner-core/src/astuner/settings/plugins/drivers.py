@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from stevedore import DriverManager
 
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import Candidate, MakeEnvironment, RunInfo, has_methods
+from astuner.contract.protocols import Candidate, MakeEnvironment, RunInfo, has_methods, read_traits
 from astuner.settings.plugins.compat import require_compatible
-from astuner.settings.plugins.component_traits import check_traits
+from astuner.settings.plugins.component_traits import TRAITS, check_traits
 from astuner.settings.plugins.extension import explain_errors
 from astuner.settings.plugins.kinds import GROUPS
 from astuner.settings.plugins.paths import explain_missing_neighbour, make_entry_point
@@ -96,3 +96,9 @@ def bind_environment(candidate: Candidate, target: Any, options: Any, run_info: 
         return construct(candidate, with_task, options, run_info)
 
     return make
+
+
+def load_with_traits(candidate: Candidate) -> tuple[Any, Any]:
+    """Return the class of a component, and the traits of its kind."""
+    target = load(candidate)
+    return target, read_traits(target, TRAITS[candidate.kind])
