@@ -19,9 +19,7 @@ Say = Callable[[str, Literal["info", "warning"]], None]
 class EngineTraits:
     """What an engine acts on and can do. The methods that a flag names are described with it."""
 
-    honours: Mapping[str, tuple[str, ...]] = field(
-        factory=dict, validator=deep_mapping(instance_of(str), NAMES, instance_of(Mapping))
-    )
+    honours: Mapping[str, tuple[str, ...]] = field(factory=dict, validator=deep_mapping(instance_of(str), NAMES))
     """Key paths below `astuner` that it acts on, whatever the backbone does, as shell patterns by the backbone's name; `*` means
     all other backbones."""
     names_own_model: bool = field(default=False, validator=FLAG)

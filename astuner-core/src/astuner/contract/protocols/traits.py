@@ -12,7 +12,7 @@ them. An instance whose traits depend on its options replaces those of its class
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from attrs import field, fields
@@ -24,7 +24,7 @@ Record = TypeVar("Record")
 
 FLAG = instance_of(bool)
 NAMES = deep_iterable(instance_of(str), instance_of(tuple))
-REASONS = deep_mapping(instance_of(str), instance_of(str), instance_of(Mapping))
+REASONS = deep_mapping(instance_of(str), instance_of(str))
 
 _METHODS, _ATTRIBUTES = "astuner.methods", "astuner.attributes"
 

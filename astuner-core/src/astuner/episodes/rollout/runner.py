@@ -86,10 +86,6 @@ class RolloutRunner:
             judge_timeout_s=None if self._breakpoints_on else run_info.config.task_judge.timeout_s,
         )
 
-    @property
-    def busy_s(self) -> None:
-        """None: it reaches no engine but the gateway's."""
-
     def start(self) -> None:
         """Start watching the running loop."""
         if not self._breakpoints_on:

@@ -65,7 +65,7 @@ def load_workflow(target: str, config_dir: Path, run_info: RunInfo | None = None
 def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
     if isinstance(found, type):
         adapted = read_traits(found, WorkflowTraits).adapts
-        workflow = found.as_workflow() if adapted else found
+        workflow: Any = cast("Any", found).as_workflow() if adapted else found
         check_class(workflow)
         made = cast("type[Workflow]", workflow)
         play = made.execute

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 class GroupRunner(Protocol):
     """Plays groups."""
 
-    @property
-    def busy_s(self) -> float | None:
-        """The seconds in which engines that it reaches itself were at work; None if it reaches none."""
-
     async def run(self, tasks: Sequence[Task], round_: Round, /) -> list[Group]:
         """Play `repeats` episodes of each task and return the judged groups, in the order of the tasks."""
 

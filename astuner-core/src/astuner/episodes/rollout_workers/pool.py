@@ -8,7 +8,7 @@ import pickle
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from attrs import define, field
 
@@ -49,6 +49,8 @@ NUMBERS = re.compile(r"\d+")
 class PlayerPool:
     """Plays the groups of a step with several players; takes the place of a `RolloutRunner`. Lives in one event loop."""
 
+    traits: ClassVar[EngineTraits] = EngineTraits(measures_busy_time=True)
+    """For its players' own engines."""
     count: int
     starter: Starter
     engine: Engine

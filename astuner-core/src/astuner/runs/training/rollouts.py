@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import ConfigError, Interrupted, Problem
 from astuner.contract.protocols import Control, Engine, EngineTraits, RunInfo
@@ -152,9 +152,10 @@ class Rollouts:
 
     def _busy_s(self) -> float | None:
         # Players that reach the engine's servers themselves work at the same time: the busiest one counts.
-        measures = read_traits(self._engine, EngineTraits).measures_busy_time
-        found: list[float | None] = [cast("Any", self._engine).busy_s if measures else None, self._runner.busy_s]
-        return max((busy_s for busy_s in found if busy_s is not None), default=None)
+        measuring: list[Any] = [
+            part for part in (self._engine, self._runner) if read_traits(part, EngineTraits).measures_busy_time
+        ]
+        return max((busy_s for part in measuring if (busy_s := part.busy_s) is not None), default=None)
 
     def _cancel(self) -> None:
         if self._playing is not None:

@@ -64,6 +64,12 @@ def load(candidate: Candidate) -> Any:
     return target
 
 
+def load_with_traits(candidate: Candidate) -> tuple[Any, Any]:
+    """Return the class of a component, and the traits of its kind."""
+    target = load(candidate)
+    return target, read_traits(target, TRAITS[candidate.kind])
+
+
 def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_info: RunInfo | None) -> T:
     """Make a component of its loaded class: `from_run(options, run_info)` if it has that, else its constructor.
 
