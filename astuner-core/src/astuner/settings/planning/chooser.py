@@ -13,15 +13,18 @@ from astuner.contract.protocols import BackboneTraits
 from astuner.contract.protocols.traits import read_traits
 from astuner.settings.config.places import sort_problems
 from astuner.settings.config.structure_errors import find_closest
+from astuner.settings.planning.key_coverage import HonourTable, check_honoured, find_idle_keys
 from astuner.settings.planning.user_code import names_code
 from astuner.settings.plugins.component import Component
+from astuner.settings.plugins.drivers import load
+from astuner.settings.plugins.options import build_options
+from astuner.settings.plugins.raised_errors import blame_component
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Candidate
     from astuner.settings.config.alignment import Alignment
     from astuner.settings.config.loading import LoadedConfig
     from astuner.settings.config.native import Native
-    from astuner.settings.planning.key_coverage import HonourTable
     from astuner.settings.plugins.catalog import Catalog
 
 
@@ -71,10 +74,6 @@ class Chooser:
         `words` are allowed instead of a component's name; `why` begins messages about one that the user did not name. Code of the
         user is not imported after a problem.
         """
-        from astuner.settings.plugins.drivers import load
-        from astuner.settings.plugins.options import build_options
-        from astuner.settings.plugins.raised_errors import blame_component
-
         if names_code(spec) and not self._may_import():
             return None
         try:
@@ -105,16 +104,12 @@ class Chooser:
 
     def check_honoured(self, backbone: Component, engine: Component | None) -> list[str]:
         """Note the keys that the user set and neither backbone nor engine honours; return notices on inapplicable ones."""
-        from astuner.settings.planning.key_coverage import check_honoured
-
         problems, notices = check_honoured(self._loaded, _read_honours(backbone, engine))
         self._problems.extend(problems)
         return notices
 
     def list_idle_keys(self, backbone: Component, engine: Component | None) -> list[str]:
         """Return the keys of those notices."""
-        from astuner.settings.planning.key_coverage import find_idle_keys
-
         return sorted(key for keys in find_idle_keys(self._loaded, _read_honours(backbone, engine)).values() for key in keys)
 
     def check_alignment(self, backbone: Component) -> None:
@@ -133,8 +128,6 @@ class Chooser:
 
     def check_venv(self, backbone: Component) -> None:
         """Note if the backbone has its own virtual environment, and that cannot be used."""
-        from astuner.settings.plugins.drivers import load
-
         own = read_traits(load(backbone.candidate), BackboneTraits).own_venv
         if own is None:
             return
@@ -160,8 +153,6 @@ class Chooser:
         return native
 
     def _alignment(self, backbone: Component) -> Alignment | None:
-        from astuner.settings.plugins.drivers import load
-
         return read_traits(load(backbone.candidate), BackboneTraits).alignment
 
     def finish(self) -> None:
@@ -192,8 +183,5 @@ class Chooser:
 
 
 def _read_honours(backbone: Component, engine: Component | None) -> HonourTable:
-    from astuner.settings.planning.key_coverage import HonourTable
-    from astuner.settings.plugins.drivers import load
-
     chosen = None if engine is None else load(engine.candidate)
     return HonourTable.of(load(backbone.candidate), backbone.candidate.name, chosen)

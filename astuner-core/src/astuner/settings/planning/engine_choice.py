@@ -11,6 +11,7 @@ from astuner.contract.errors import ConfigError, PluginError, Problem
 from astuner.contract.protocols import BackboneTraits, EngineTraits
 from astuner.contract.protocols.traits import read_traits
 from astuner.settings.plugins.component import Component
+from astuner.settings.plugins.drivers import load
 from astuner.shared.known_packages import read_published
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ class ChosenEngine:
 
 def choose_engine(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, backbone: Component | None) -> ChosenEngine:
     """Return the engine that the user names, or the one that the backbone takes for `auto`; notes its problems."""
-    from astuner.settings.plugins.drivers import load
-
     name = loaded.config.rollout.name
     traits = BackboneTraits() if backbone is None else read_traits(load(backbone.candidate), BackboneTraits)
     if name in traits.brings_engines:
@@ -71,8 +70,6 @@ def _first_usable(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, pref
 
 def _lack(loaded: LoadedConfig, catalog: Catalog, name: str) -> str | None:
     """Return what an engine needs that is not here, or None."""
-    from astuner.settings.plugins.drivers import load
-
     try:
         candidate = catalog.find("engine", name, config_dir=loaded.path.parent, key=KEY)
     except ConfigError as error:

@@ -9,6 +9,8 @@ from astuner.contract.errors import ConfigError
 from astuner.episodes.rollout.environments.selection import KEY, EnvironmentChoice, check_shape
 from astuner.settings.config.env_variables import BY_TASK, NO_ENVIRONMENT
 from astuner.settings.config.places import make_problem
+from astuner.settings.plugins.drivers import load, load_with_traits
+from astuner.settings.plugins.raised_errors import blame_component
 
 if TYPE_CHECKING:
     from astuner.settings.config.env_variables import ActionPreference, Environment
@@ -45,8 +47,6 @@ def choose_environments(
 
 def choose_action_preference(section: Environment, reader: Component | None) -> ActionPreference:
     """Return how actions are read off answers: as the configuration says, or else as the reader prefers."""
-    from astuner.settings.plugins.drivers import load_with_traits
-
     if section.env_action_preference is not None or reader is None:
         return section.env_action_preference or "text"
     target, traits = load_with_traits(reader.candidate)
@@ -62,9 +62,6 @@ def _choose(chooser: Chooser, name: str, key: str, options: Mapping[str, Any]) -
 
 
 def _check_class(component: Component, key: str) -> None:
-    from astuner.settings.plugins.drivers import load
-    from astuner.settings.plugins.raised_errors import blame_component
-
     with blame_component(component.candidate):
         check_shape(component.candidate, load(component.candidate), key)
 

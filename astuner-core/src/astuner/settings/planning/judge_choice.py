@@ -13,6 +13,8 @@ from astuner.settings.config.rewards import JudgeChoice
 from astuner.settings.planning.key_coverage import find_changed_keys, format_idle_keys
 from astuner.settings.plugins.async_methods import format_place, is_plain_function
 from astuner.settings.plugins.component import Component
+from astuner.settings.plugins.drivers import load
+from astuner.settings.plugins.raised_errors import blame_component
 
 if TYPE_CHECKING:
     from astuner.settings.config.components import TaskJudge
@@ -56,9 +58,6 @@ class NamedJudge:
 
 def _check_async(judge: Component, key: str) -> None:
     """Raise `ConfigError` for a judge of groups that cannot be awaited; `compute_reward` may be a plain `def`."""
-    from astuner.settings.plugins.drivers import load
-    from astuner.settings.plugins.raised_errors import blame_component
-
     with blame_component(judge.candidate):
         target = load(judge.candidate)
         methods = {name: getattr(target, name, None) for name in ("judge", "observe")} if isinstance(target, type) else {}
@@ -95,9 +94,6 @@ def find_judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Ite
 
     Judges list the keys that they read in their traits; the user's own code with `from_run` may read them.
     """
-    from astuner.settings.plugins.drivers import load
-    from astuner.settings.plugins.raised_errors import blame_component
-
     honoured: set[str] = set()
     for judge in judges:
         with blame_component(judge.candidate):

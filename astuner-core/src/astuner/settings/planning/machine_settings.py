@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import AstunerError
 from astuner.contract.protocols import RunInfo, SettledValue
+from astuner.settings.plugins.drivers import load_with_traits
 
 if TYPE_CHECKING:
     from astuner.settings.config.loading import LoadedConfig
@@ -36,8 +37,6 @@ def make_run_info(loaded: LoadedConfig, backbone: str, native: Mapping[str, Any]
 
 def settle_values(components: Iterable[Component], run_info: RunInfo) -> list[SettledValue]:
     """Return the values that the components settle, in their order."""
-    from astuner.settings.plugins.drivers import load_with_traits
-
     found: list[SettledValue] = []
     for component in components:
         target, traits = load_with_traits(component.candidate)

@@ -23,6 +23,7 @@ from astuner.settings.memory_estimate.parts import (
     MemoryQuestion,
     Phase,
 )
+from astuner.settings.plugins.drivers import load_with_traits
 from astuner.shared.processes.gpus import gpu_count, smallest_gpu_bytes
 from astuner.shared.processes.main_memory import measure_main_memory_bytes
 
@@ -82,8 +83,6 @@ def look_at_hardware() -> Hardware:
 
 def plan_memory(components: Iterable[Component], run_info: RunInfo, hardware: Hardware, *, fetch: bool = False) -> MemoryReport:
     """Return what the backbone and the engine of a run will hold. `fetch` asks the hub for a `config.json` that is not here."""
-    from astuner.settings.plugins.drivers import load_with_traits
-
     question = _read_question(run_info, hardware, fetch)
     if isinstance(question, str):
         return MemoryReport(shape=None, unknown=question)

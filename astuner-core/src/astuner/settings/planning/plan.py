@@ -13,6 +13,8 @@ from astuner.contract.protocols import Reader, RunInfo, SettledValue
 from astuner.episodes.rollout.environments.selection import EnvironmentChoice, TasksToPlay
 from astuner.episodes.rollout.recipe import Recipe
 from astuner.episodes.rollout.sampler import TaskSampler
+from astuner.episodes.rollout.workflows import load_workflow
+from astuner.settings.config.loading import examine_config
 from astuner.settings.config.places import make_problem
 from astuner.settings.planning.chooser import Chooser
 from astuner.settings.planning.component_checks import ComponentChecks, check_named_files
@@ -25,6 +27,7 @@ from astuner.settings.planning.plugins_section import check_disabled, check_exte
 from astuner.settings.planning.tracker_choice import find_tracker_notices
 from astuner.settings.planning.user_code import check_user_code
 from astuner.settings.planning.workflow_choice import choose_workflow
+from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.component import Component
 from astuner.settings.plugins.drivers import load_with_traits
 
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from astuner.settings.config.native import Native
     from astuner.settings.memory_estimate.parts import Hardware
     from astuner.settings.planning.memory_plan import MemoryReport
-    from astuner.settings.plugins.catalog import Catalog
 
 
 @frozen(kw_only=True)
@@ -103,9 +105,6 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
 
     A plan that only evaluates (`trains=False`) may hold what training must not.
     """
-    from astuner.settings.config.loading import examine_config
-    from astuner.settings.plugins.catalog import Catalog
-
     loaded = examine_config(conf, overrides, backbone)
     catalog = Catalog.discover(disabled=loaded.config.plugins.disabled)
     chooser = Chooser(loaded, catalog)
@@ -220,8 +219,6 @@ def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
 
 def _check_workflow(loaded: LoadedConfig) -> LoadedWorkflow | None:
     """Return the workflow, if there is one; raise `ConfigError` if it cannot be played."""
-    from astuner.episodes.rollout.workflows import load_workflow
-
     target, key = loaded.config.rollout.user_workflow, "astuner.rollout.user_workflow"
     # Loading has checked that there is a workflow exactly where no environment leads.
     if target is None:

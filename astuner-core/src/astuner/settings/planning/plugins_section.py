@@ -9,6 +9,8 @@ from astuner.settings.config.loading import LoadedConfig
 from astuner.settings.config.places import make_problem
 from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.drivers import load
+from astuner.settings.plugins.options import build_options
 
 
 def check_required(catalog: Catalog, required: Sequence[str]) -> None:
@@ -48,9 +50,6 @@ def check_extension_options(loaded: LoadedConfig, catalog: Catalog) -> None:
 
     An extension that cannot be imported is not this configuration's fault: the run's hooks report it.
     """
-    from astuner.settings.plugins.drivers import load
-    from astuner.settings.plugins.options import build_options
-
     sections = loaded.config.plugins.options
     extensions = catalog.candidates("hook")
     names = {candidate.name for candidate in extensions}

@@ -102,9 +102,3 @@ def bind_environment(candidate: Candidate, target: Any, options: Any, run_info: 
         return construct(candidate, with_task, options, run_info)
 
     return make
-
-
-def load_with_traits(candidate: Candidate) -> tuple[Any, Any]:
-    """Return the class of a component, and the traits of its kind."""
-    target = load(candidate)
-    return target, read_traits(target, TRAITS[candidate.kind])
