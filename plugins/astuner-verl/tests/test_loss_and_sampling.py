@@ -44,10 +44,10 @@ def batch(random: np.random.Generator, rows: int) -> tuple[Any, Any, Any]:
 @given(st.integers(0, 10_000), st.integers(1, 7), st.sampled_from([None, 1.3]))
 @settings(max_examples=30)
 def test_the_loss_is_that_of_the_formula_summed_over_trained_tokens(seed: int, rows: int, threshold: float | None) -> None:
-    from astuner_verl.loss import LossOptions, compute_weighed_loss
+    from astuner_verl.loss import VerlLossOptions, compute_weighed_loss
 
     data, logp, (made, order) = batch(np.random.default_rng(seed), rows)
-    options = LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.3, rollout_is_threshold=threshold)
+    options = VerlLossOptions(clip_ratio_low=0.2, clip_ratio_high=0.3, rollout_is_threshold=threshold)
     loss, metrics = compute_weighed_loss(options, {"log_probs": logp}, data)
     expected, tokens = 0.0, 0
     for place, own in zip(order, logp.unbind(), strict=True):
@@ -69,10 +69,10 @@ def test_passes_of_a_batch_add_up_to_it(seed: int) -> None:
     import torch
     from verl.utils import tensordict_utils as tu
 
-    from astuner_verl.loss import LossOptions, compute_weighed_loss
+    from astuner_verl.loss import VerlLossOptions, compute_weighed_loss
 
     data, logp, _ = batch(np.random.default_rng(seed), 6)
-    options = LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2)
+    options = VerlLossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2)
     whole, _ = compute_weighed_loss(options, {"log_probs": logp}, data)
     parts = 0.0
     for own, part in zip(logp.unbind(), tu.chunk_tensordict(data, 6), strict=True):
@@ -86,12 +86,12 @@ def test_passes_of_a_batch_add_up_to_it(seed: int) -> None:
 @settings(max_examples=20)
 def test_every_trained_token_is_recorded_in_its_row_and_padding_is_not(seed: int, rows: int) -> None:
     from astuner.runs.training.token_values import join_passes
-    from astuner_verl.loss import LossOptions, compute_weighed_loss
+    from astuner_verl.loss import VerlLossOptions, compute_weighed_loss
     from astuner_verl.token_record import TokenRecord
 
     data, logp, (made, order) = batch(np.random.default_rng(seed), rows)
     record = TokenRecord()
-    compute_weighed_loss(LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2), {"log_probs": logp}, data, record=record)
+    compute_weighed_loss(VerlLossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2), {"log_probs": logp}, data, record=record)
     found = join_passes([one.to_values(0.0) for one in record.take()], rows)
     expected: list[list[float]] = [[]] * rows
     for place, own in zip(order, logp.unbind(), strict=True):

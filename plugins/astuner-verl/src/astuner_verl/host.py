@@ -13,7 +13,7 @@ import numpy as np
 from attrs import frozen
 
 from astuner.runs.training.losses import KlType, divergence
-from astuner_verl.loss import LossOptions
+from astuner_verl.loss import VerlLossOptions
 from astuner_verl.rows import TrainRow, arrange, sort_by_prefix, to_tensors
 from astuner_verl.token_record import PassRecord
 
@@ -44,7 +44,7 @@ class Update:
 class Host:
     """Ray actor. Its methods raise what verl raises."""
 
-    def __init__(self, native: dict[str, Any], loss: LossOptions, *, records: bool = False) -> None:
+    def __init__(self, native: dict[str, Any], loss: VerlLossOptions, *, records: bool = False) -> None:
         """Take verl's complete configuration; `start` starts. `records` keeps the values of trained tokens."""
         self._native, self._loss, self._records = native, loss, records
         self._trainer: Any = None

@@ -33,7 +33,7 @@ from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE, SHARE
 from astuner_verl.cluster import Cluster, attach, check_room
 from astuner_verl.engine import VerlEngine
 from astuner_verl.host import STATE, Host, Update
-from astuner_verl.loss import PREFIX, LossOptions
+from astuner_verl.loss import PREFIX, VerlLossOptions
 from astuner_verl.native_configuration import Machine, resolve_configuration
 from astuner_verl.rows import train_row
 from astuner_verl.seeds import read_architecture, sends_seeds
@@ -324,9 +324,9 @@ def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:
         )
 
 
-def _loss(run: RunInfo, native: dict[str, Any]) -> LossOptions:
+def _loss(run: RunInfo, native: dict[str, Any]) -> VerlLossOptions:
     actor = get(native, ACTOR)
-    return LossOptions(
+    return VerlLossOptions(
         clip_ratio_low=actor["clip_ratio_low"],
         clip_ratio_high=actor["clip_ratio_high"],
         clip_ratio_c=actor["clip_ratio_c"],

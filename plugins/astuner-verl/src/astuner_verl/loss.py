@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from astuner.runs.training.losses import KlType, token_terms
+from astuner.runs.training.losses import LossOptions, token_terms
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,24 +20,15 @@ COMPUTED = "computed_tokens"
 
 
 @frozen(kw_only=True)
-class LossOptions:
+class VerlLossOptions(LossOptions):
     """Options of a run's loss."""
 
-    clip_ratio_low: float
-    clip_ratio_high: float
-    clip_ratio_c: float = 3.0
-    """Largest ratio that counts for negative advantages."""
-    rollout_is_threshold: float | None = None
-    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
-    kl_loss_coef: float = 0.0
-    """Weight of the divergence from the reference; 0 for none."""
-    kl_loss_type: KlType = "low_var_kl"
     entropy_coeff: float = 0.0
     """Weight of the entropy, which is subtracted from the loss."""
 
 
 def compute_weighed_loss(
-    options: LossOptions, model_output: Any, data: Any, dp_group: Any = None, *, record: TokenRecord | None = None
+    options: VerlLossOptions, model_output: Any, data: Any, dp_group: Any = None, *, record: TokenRecord | None = None
 ) -> tuple[Tensor, dict[str, Any]]:
     """Return the loss of a pass, and sums over its tokens as metrics.
 

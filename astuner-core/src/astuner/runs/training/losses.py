@@ -6,9 +6,10 @@ One formula for every backbone, written with methods of the given tensors, so th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, get_args
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import ge, gt, in_, le, optional
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,36 +24,22 @@ MOST_K3 = 10.0
 """The largest k3 of a token, as in verl."""
 
 
-class Clipping(Protocol):
-    """How far a policy may move in a step, and how much a token may weigh."""
+@frozen(kw_only=True)
+class LossOptions:
+    """How far a policy may move in a step, how much a token may weigh, and what is added to its loss."""
 
-    @property
-    def clip_ratio_low(self) -> float:
-        """How far below 1 the probability ratio may fall before it stops counting, for negative advantages."""
-
-    @property
-    def clip_ratio_high(self) -> float:
-        """How far above 1 it may rise, for positive ones."""
-
-    @property
-    def clip_ratio_c(self) -> float:
-        """Largest ratio that counts for negative advantages: dual clip (Ye et al. 2019, arXiv 1912.09729)."""
-
-    @property
-    def rollout_is_threshold(self) -> float | None:
-        """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
-
-
-class LossOptions(Clipping, Protocol):
-    """The options of a token's loss."""
-
-    @property
-    def kl_loss_coef(self) -> float:
-        """Weight of the divergence from the reference."""
-
-    @property
-    def kl_loss_type(self) -> KlType:
-        """Its estimator."""
+    clip_ratio_low: float = field(default=0.2, validator=[ge(0), le(1)])
+    """How far below 1 the probability ratio may fall before it stops counting, for negative advantages."""
+    clip_ratio_high: float = field(default=0.2, validator=ge(0))
+    """How far above 1 it may rise, for positive ones."""
+    clip_ratio_c: float = field(default=3.0, validator=gt(1))
+    """Largest ratio that counts for negative advantages: dual clip (Ye et al. 2019, arXiv 1912.09729)."""
+    rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
+    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
+    kl_loss_coef: float = field(default=0.0, validator=ge(0))
+    """Weight of the divergence from the reference; 0 for none."""
+    kl_loss_type: KlType = field(default="low_var_kl", validator=in_(get_args(KlType)))
+    """Its estimator. `kl` has an expected gradient of zero; `mse` has the right one."""
 
 
 @frozen(eq=False)
@@ -131,7 +118,7 @@ def stack_token_values(logp: Tensor, terms: TokenTerms, entropy: Tensor | None, 
     return stacked
 
 
-def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, options: Clipping) -> tuple[Tensor, Tensor]:
+def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, options: LossOptions) -> tuple[Tensor, Tensor]:
     """Return the losses and the probability ratios π/π_old, in the shape of `logp`.
 
     PPO's -min(r·A, clip(r)·A), at most -c·A for negative advantages, times the truncated importance weight min(π_old/μ, C) where
@@ -145,7 +132,7 @@ def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, 
     return loss if importance is None else loss * importance, ratio.detach()
 
 
-def importance_weight(old: Tensor, sampler: Tensor, options: Clipping) -> Tensor | None:
+def importance_weight(old: Tensor, sampler: Tensor, options: LossOptions) -> Tensor | None:
     """Return min(π_old/μ, C) of each token; None if no weight is asked for."""
     bound = options.rollout_is_threshold
     return None if bound is None else (old - sampler).exp().clamp(max=bound)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from attrs import field, frozen
 from attrs.validators import deep_iterable, ge, gt, in_, instance_of, le, lt, optional
 
-from astuner.runs.training.losses import KlType
+from astuner.runs.training.losses import KlType, LossOptions
 from astuner.runs.training.minibatches import Aggregation
 
 Schedule = Literal["constant", "cosine", "linear"]
 """The schedule of the learning rate after the warm-up."""
 
 AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
-KL_TYPES = ("kl", "abs", "mse", "low_var_kl")
 SCHEDULES = ("constant", "cosine", "linear")
 
 
@@ -24,7 +23,7 @@ def _none_is_zero(value: float | None) -> float:
 
 
 @frozen(kw_only=True)
-class TrainerOptions:
+class TrainerOptions(LossOptions):
     """Everything that decides an update besides the model and the rows."""
 
     lr: float = field(default=1e-6, validator=ge(0))
@@ -43,25 +42,13 @@ class TrainerOptions:
     """Largest norm of the gradient; None or 0 leaves it as it is."""
     mini_batch_num: int = field(default=1, validator=ge(1))
     """Optimizer steps per training step. Above 1 the later ones are off-policy, so the ratio and its clipping matter."""
-    clip_ratio_low: float = field(default=0.2, validator=[ge(0), le(1)])
-    """How far below 1 the probability ratio may fall before it stops counting, for negative advantages."""
-    clip_ratio_high: float = field(default=0.2, validator=ge(0))
-    """How far above 1 it may rise, for positive ones."""
-    clip_ratio_c: float = field(default=3.0, validator=gt(1))
-    """Largest ratio that counts for negative advantages."""
-    rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
-    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
     loss_agg_mode: Aggregation = field(default="token-mean", validator=in_(AGGREGATIONS))
     """How the losses of tokens become one number. For `seq-*` a sequence is an agent's episode, whatever its number of rows."""
     max_response_length: int = field(default=1, validator=ge(1))
     """The constant that `seq-mean-token-sum-norm` (Dr.GRPO) divides by."""
     use_kl_loss: bool = False
     """Whether the divergence from the reference is part of the loss."""
-    kl_loss_coef: float = field(default=0.0, validator=ge(0))
-    """Its weight."""
-    kl_loss_type: KlType = field(default="low_var_kl", validator=in_(KL_TYPES))
-    """Its estimator. `kl` has an expected gradient of zero; `mse` has the right one."""
-    kl_reward_type: KlType = field(default="kl", validator=in_(KL_TYPES))
+    kl_reward_type: KlType = field(default="kl", validator=in_(get_args(KlType)))
     """The estimator that `Trainer.reference_kl` sums, for the divergence as part of the reward."""
     temperature: float = field(default=1.0, validator=gt(0))
     """The sampler's. Logits are divided by it, so that log-probabilities belong to the sampled distribution."""

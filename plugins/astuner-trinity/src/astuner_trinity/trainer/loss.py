@@ -12,28 +12,12 @@ from attrs import frozen
 from trinity.algorithm.entropy_loss_fn.entropy_loss_fn import EntropyLossFn
 from trinity.algorithm.policy_loss_fn.policy_loss_fn import PolicyLossFn
 
-from astuner.runs.training.losses import KlType, TokenTerms, token_terms
+from astuner.runs.training.losses import LossOptions, TokenTerms, token_terms
 from astuner_trinity.rows import MEASURED
 from astuner_trinity.trainer.kept_values import KeptValues
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-@frozen(kw_only=True)
-class LossOptions:
-    """Options of a run's loss."""
-
-    clip_ratio_low: float
-    clip_ratio_high: float
-    clip_ratio_c: float = 3.0
-    """Largest ratio that counts for negative advantages."""
-    rollout_is_threshold: float | None = None
-    """Upper bound C of the importance weight min(π/μ, C) against the sampler's μ; None applies no weights."""
-    kl_loss_coef: float = 0.0
-    kl_loss_type: KlType = "low_var_kl"
-    sequence_parallel: int = 1
-    """Workers that share a sequence: they count as one when gradients are averaged."""
 
 
 @frozen(eq=False)
@@ -102,10 +86,14 @@ class WeighedLoss(PolicyLossFn):
     kept: KeptValues | None = None
     """For the record of the update under way; None if none is made."""
 
-    def __init__(self, backend: str = "verl", token_parts: str | None = None, **options: Any) -> None:
-        """Take the directory of what is recorded of trained tokens, None for no record, and the fields of `LossOptions`."""
+    def __init__(self, backend: str = "verl", token_parts: str | None = None, sequence_parallel: int = 1, **options: Any) -> None:
+        """Take the directory of what is recorded of trained tokens, None for no record, and the fields of `LossOptions`.
+
+        The workers that share a sequence (`sequence_parallel`) count as one when gradients are averaged.
+        """
         super().__init__(backend=backend)
         self.options = LossOptions(**options)
+        self._sequence_parallel = sequence_parallel
         self.token_parts = None if token_parts is None else Path(token_parts)
 
     def __call__(  # type: ignore[no-untyped-def]  # its metaclass reads the names
@@ -125,7 +113,7 @@ class WeighedLoss(PolicyLossFn):
         row: Tensor,
         reference: Tensor | None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        workers = _count_workers(self.options.sequence_parallel)
+        workers = _count_workers(self._sequence_parallel)
         found = compute_weighed_loss(
             self.options,
             logp,

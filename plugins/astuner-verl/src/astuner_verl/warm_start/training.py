@@ -24,7 +24,7 @@ from astuner.shared.services.ray import ADDRESS
 from astuner.shared.services.running import ServiceHost
 from astuner_verl.cluster import attach, check_address, check_room, check_versions
 from astuner_verl.host import Update
-from astuner_verl.loss import LossOptions
+from astuner_verl.loss import VerlLossOptions
 from astuner_verl.native_configuration import Machine
 from astuner_verl.rows import train_row
 from astuner_verl.trainer_start import STARTING, describe_workers, make_host, share_prefixes
@@ -113,10 +113,10 @@ class _Trainer:
         )
 
 
-def _make_loss(native: dict[str, Any]) -> LossOptions:
+def _make_loss(native: dict[str, Any]) -> VerlLossOptions:
     """Return the loss of a run, without importance weights and divergence: each ratio is 1, so nothing is clipped."""
     actor = native["actor_rollout_ref"]["actor"]
-    return LossOptions(clip_ratio_low=actor["clip_ratio_low"], clip_ratio_high=actor["clip_ratio_high"])
+    return VerlLossOptions(clip_ratio_low=actor["clip_ratio_low"], clip_ratio_high=actor["clip_ratio_high"])
 
 
 def _choose_dtype(run: RunInfo, job: WarmStartJob) -> str:
