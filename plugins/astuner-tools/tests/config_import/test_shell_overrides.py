@@ -73,8 +73,6 @@ def test_what_is_never_closed_is_a_problem_of_the_file(text: str) -> None:
         ("B=2; A=$(((B + 2) / 3))", 1),
         ("B=2; A=${C:-$((B - 5))}", -3),
         (": ${A:=set}", "set"),
-        ('B=(x y); A="${B[@]}"', "x y"),
-        ("B='x y'; A=$B", "x y"),
         ("A=1; cd / && A=2", 2),
         ("A=1; echo 'A=2' \"; A=3\" # A=4", 1),
         ("run() {\nA=1\n}", 1),
@@ -171,7 +169,7 @@ def test_a_key_that_is_removed_is_named() -> None:
 
 def test_values_that_double_each_other_are_refused() -> None:
     doubled = "\n".join("A=$A$A" for _ in range(64))
-    with pytest.raises(ConfigError, match="MiB"):
+    with pytest.raises(ConfigError, match="more than 65536 characters"):
         read(f"A=aaaa\n{doubled}\npython x a.b=$A")
 
 

@@ -14,8 +14,8 @@ from attrs import define, field
 
 __all__ = ["find_unknown", "list_commands"]
 
-MOST_CHARACTERS = 1 << 20
-"""A script whose variables double each other would fill the memory."""
+MOST_CHARACTERS = 1 << 16
+"""Of a command. A script whose variables double each other would fill the memory."""
 
 _CLOSING = {'"': '"', "(": ")", "$(": ")", "${": "}"}
 _BLOCKS = {"if": "fi", "case": "esac", "for": "done", "select": "done", "while": "done", "until": "done"}
@@ -152,15 +152,10 @@ class _Script:
             words = self._mark_values([word for word in self._split(value[1:-1]) if word], condition)
             earlier = self.lists.get(name, [])
             self.lists[name] = [*(earlier if is_added else self._mark_values(earlier, condition) if condition else ()), *words]
-            size = sum(map(len, self.lists[name]))
         elif condition:
             self.values[name] = self._mark(f"${name}", f"sets {name} {condition}")
-            return
         else:
             self.values[name] = (self.values.get(name, "") if is_added else "") + self._expand_value(value)
-            size = len(self.values[name])
-        if size > MOST_CHARACTERS:
-            raise ValueError(f"line {self._line}: {name} has more than {MOST_CHARACTERS >> 20} MiB")
 
     def _mark_values(self, words: list[str], condition: str) -> list[str]:
         if not condition:
@@ -172,13 +167,16 @@ class _Script:
         return f"\ue000{source}\ue001line {self._line} {reason}\ue002"
 
     def _expand_value(self, text: str) -> str:
-        return " ".join(word for word in shlex.split(self._expand(text, is_split=False)) if word)
+        return " ".join(word for word in self._split(text, at_spaces=False) if word)
 
-    def _split(self, text: str) -> list[str]:
-        return shlex.split(self._expand(text))
+    def _split(self, text: str, *, at_spaces: bool = True) -> list[str]:
+        expanded = self._expand(text, at_spaces=at_spaces)
+        if len(expanded) > MOST_CHARACTERS:
+            raise ValueError(f"line {self._line}: a command of more than {MOST_CHARACTERS} characters")
+        return shlex.split(expanded)
 
-    def _expand(self, text: str, *, is_quoted: bool = False, is_split: bool = True) -> str:
-        """Return shell text without variables; values that are not quoted are split at spaces if `is_split`."""
+    def _expand(self, text: str, *, is_quoted: bool = False, at_spaces: bool = True) -> str:
+        """Return shell text without variables; values that are not quoted are split at spaces if `at_spaces`."""
         parts: list[str] = []
         at = 0
         while at < len(text):
@@ -193,15 +191,13 @@ class _Script:
             elif piece.startswith("$") or (piece.startswith("`") and len(piece) > 1):
                 if piece[1:] == "" and (found := _VARIABLE.match(text, at)) is not None:
                     piece, end = found[0], found.end()
-                parts.append(self._replace(piece, is_quoted, is_split))
+                parts.append(self._replace(piece, is_quoted, at_spaces))
             else:
                 parts.append(piece)
             at = end
-            if sum(map(len, parts[-64:])) > MOST_CHARACTERS:
-                raise ValueError(f"line {self._line}: a word of more than {MOST_CHARACTERS >> 20} MiB")
         return "".join(parts)
 
-    def _replace(self, piece: str, is_quoted: bool, is_split: bool) -> str:
+    def _replace(self, piece: str, is_quoted: bool, at_spaces: bool) -> str:
         found = _VARIABLE.fullmatch(piece)
         name, rest = (found["bare"] or found["name"], found["rest"] or "") if found else ("", "")
         if rest in ("[@]", "[*]"):
@@ -212,7 +208,7 @@ class _Script:
         value = piece if piece == "$" else self._evaluate(piece, name, rest)
         if is_quoted:
             return re.sub(r'(["\\])', r"\\\1", value)
-        return re.sub(r"([^\w\s])" if is_split and find_unknown(value) is None else r"(\W)", r"\\\1", value)
+        return re.sub(r"([^\w\s])" if at_spaces and find_unknown(value) is None else r"(\W)", r"\\\1", value)
 
     def _evaluate(self, piece: str, name: str, rest: str) -> str:
         sign, default = re.match(r"(:?[-=])?(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]  # it matches anything
