@@ -26,7 +26,6 @@ from astuner.model.gateway.recording.choice_events import Answer, Done
 from astuner.model.gateway.recording.request import ChatRequest
 from astuner.model.rendering import TemplateRenderer
 from astuner.model.rendering.errors import ApiError
-from astuner.model.rendering.library_renderer import LibraryRenderer
 from astuner_devkit.tokenizer import tiny_tokenizer
 
 
@@ -34,23 +33,12 @@ from astuner_devkit.tokenizer import tiny_tokenizer
 class Family:
     specials: tuple[str, ...] = ()
     eos: str = "<|im_end|>"
-    library: str | None = None
-    """What the `renderers` library calls it; with a template of our own when None."""
     official: bool = False
     """With the template that the family's models ship."""
     bridges: int = 2
     """How many of two answers are continued: a template that shows an old answer in another way branches."""
 
 
-LLAMA = (
-    "<|begin_of_text|>",
-    "<|end_of_text|>",
-    "<|start_header_id|>",
-    "<|end_header_id|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|python_tag|>",
-)
 MISTRAL = (
     "<s>",
     "</s>",
@@ -62,32 +50,6 @@ MISTRAL = (
     "[AVAILABLE_TOOLS]",
     "[/AVAILABLE_TOOLS]",
 )
-DEEPSEEK = (
-    "<｜begin▁of▁sentence｜>",
-    "<｜end▁of▁sentence｜>",
-    "<｜User｜>",
-    "<｜Assistant｜>",
-    *(f"<｜tool▁{word}｜>" for word in ("calls▁begin", "calls▁end", "call▁begin", "call▁end", "sep")),
-    *(f"<｜tool▁{word}｜>" for word in ("outputs▁begin", "outputs▁end", "output▁begin", "output▁end")),
-)
-DEEPSEEK_V4 = (
-    *DEEPSEEK,
-    "｜DSML｜",
-    *(f"<｜{word}｜>" for word in ("latest_reminder", "action", "query", "authority", "domain", "title", "read_url")),
-)
-GLM = (
-    "[gMASK]",
-    "<sop>",
-    "<|system|>",
-    "<|user|>",
-    "<|assistant|>",
-    "<|observation|>",
-    "<arg_key>",
-    "</arg_key>",
-    "<arg_value>",
-    "</arg_value>",
-)
-HARMONY = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>")
 KIMI = (
     "[BOS]",
     "[EOS]",
@@ -101,8 +63,6 @@ KIMI = (
     "<|tool_call_end|>",
     "<|tool_call_argument_begin|>",
 )
-MINIMAX = ("]~!b[", "]~b]", "[e~[", "<minimax:tool_call>", "</minimax:tool_call>")
-VISION = ("<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>")
 
 BRIDGES = {
     **dict.fromkeys(("qwen3_5_think", "qwen3_5_nothink", "qwen3_6", "nemotron_3_nano", "nemotron_3_super"), 1),
@@ -119,17 +79,6 @@ FAMILIES = {
     "alternating": Family(),
     "mistral": Family(MISTRAL, "</s>", bridges=1),
     "kimi": Family(KIMI, "<|im_end|>"),
-    "lib_qwen3": Family(library="qwen3"),
-    "lib_qwen3.5": Family(VISION, library="qwen3.5", bridges=1),
-    "lib_llama3": Family(LLAMA, "<|eot_id|>", "llama-3"),
-    "lib_deepseek_v3": Family(DEEPSEEK, "<｜end▁of▁sentence｜>", "deepseek-v3"),
-    "lib_deepseek_r1": Family(DEEPSEEK, "<｜end▁of▁sentence｜>", "deepseek-r1", bridges=0),
-    "lib_deepseek_v4": Family(DEEPSEEK_V4, "<｜end▁of▁sentence｜>", "deepseek-v4"),
-    "lib_glm4.5": Family(GLM, "<|endoftext|>", "glm-4.5"),
-    "lib_glm5": Family(GLM, "<|endoftext|>", "glm-5", bridges=1),
-    "lib_kimi_k2": Family(KIMI, "<|im_end|>", "kimi-k2"),
-    "lib_minimax_m2": Family(MINIMAX, "[e~[", "minimax-m2", bridges=1),
-    "lib_nemotron3": Family(library="nemotron-3", bridges=1),
     **{name: Family(official=True, bridges=BRIDGES.get(name, 2)) for name in READABLE},
 }
 
@@ -143,10 +92,7 @@ def renderer_of(name: str) -> TemplateRenderer:
     tokenizer: Any = tiny_tokenizer(path.read_text(encoding="utf-8") if path.exists() else None)
     tokenizer.add_special_tokens({"additional_special_tokens": list(family.specials)})
     tokenizer.eos_token = family.eos
-    if family.library is None:
-        return TemplateRenderer(tokenizer)
-    tokenizer.chat_template = None
-    return LibraryRenderer(tokenizer, family.library)
+    return TemplateRenderer(tokenizer)
 
 
 TOOLS = [

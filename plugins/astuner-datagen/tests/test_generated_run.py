@@ -15,7 +15,7 @@ from astuner_devkit.scripted_api import ScriptedApi
 
 Cli = Callable[..., CommandResult]
 
-pytest.importorskip("renderers", reason="comes with astuner-core[rollout]")
+pytest.importorskip("tokenizers", reason="comes with astuner-core[rollout]")
 
 
 @pytest.fixture
