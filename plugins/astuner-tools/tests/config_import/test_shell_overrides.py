@@ -144,6 +144,11 @@ def test_what_a_branch_or_a_loop_sets_is_named_with_its_line() -> None:
     }
 
 
+def test_a_value_that_a_branch_may_replace_is_not_known() -> None:
+    found = read("B=(a.n=8)\nif x; then B+=(a.n=16); fi\npython x a.d=1 ${B[@]}")
+    assert (found.tree, list(found.without_value)) == ({"a": {"d": 1}}, ["a.n"])
+
+
 def test_an_array_that_a_branch_replaces_has_no_known_values() -> None:
     assert list(read("A=(a.b=1)\nif x; then A=(a.c=1); fi\npython x a.d=1 ${A[@]}").without_value) == ["a.b", "a.c"]
 

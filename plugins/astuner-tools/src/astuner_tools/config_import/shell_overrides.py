@@ -41,20 +41,24 @@ def read_shell_overrides(text: str, path: Path) -> ShellOverrides:
     except ValueError as error:
         message = f"this is not a shell script that can be read: {error}."
         raise ConfigError([Problem(message=message, file=path)]) from error
-    tree: Tree = {}
+    values: dict[str, Any] = {}
     without_value: dict[str, str] = {}
-    for key, value in (found for words in commands for found in _list_overrides(words)):
+    for key, value in (pair for words in commands for pair in _list_overrides(words)):
         without_value.pop(key, None)
+        values.pop(key, None)
         unknown = None if value is None else find_unknown(value)
         if value is None:
             without_value[key] = REMOVED
         elif unknown is not None:
             without_value[key] = f"{unknown[1]}, {NOT_RUN}"
         else:
-            put(tree, key, _parse(value, path))
-    if not tree:
+            values[key] = _parse(value, path)
+    if not values:
         message = "no command of this script has a word `section.key=value`, as in data.train_batch_size=1024."
         raise ConfigError([Problem(message=message, file=path)])
+    tree: Tree = {}
+    for key, found in values.items():
+        put(tree, key, found)
     return ShellOverrides(tree=tree, without_value=without_value)
 
 
