@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from astuner.contract.schema import Chunk, Request
-from astuner_vllm.client import ServerClient, is_loopback
+from astuner_vllm.client import ServerClient, names_this_machine
 from astuner_vllm.failures import BadAnswer, Refused, ServerLost, ServerSilent
 
 Ask = Callable[..., Request]
@@ -352,7 +352,7 @@ async def test_a_prefix_cache_that_stays_is_an_error(fake: Any, tmp_path: Any) -
     [("http://127.0.0.1:1", True), ("http://localhost:1", True), ("http://[::1]:1", True), ("http://gpu-3:8000", False)],
 )
 async def test_loopback_is_told_by_the_address(url: str, expected: bool) -> None:
-    assert is_loopback(url) is expected
+    assert names_this_machine(url) is expected
 
 
 @pytest.mark.parametrize(("url", "expected"), [("http://127.0.0.1:9", 60.0), ("http://[::1]:9", 60.0), ("http://gpu-7:9", 10.0)])

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from astuner_judges.final_answer import cut_to_answer, find_after_hashes, find_last_marker
-from astuner_judges.notation import find_last_boxed, to_ascii
+from astuner_judges.notation import find_boxed_answer, to_ascii
 
 _TEXT = re.compile(r"\\(?:text\w*|math(?:rm|bf|it|sf|tt)|mbox|operatorname|boldsymbol|bm|emph)\s*\{([^{}]*)\}")
 _SPACING = re.compile(r"\\(?:left|right|displaystyle|[!,;:])(?![A-Za-z])|\\\s")
@@ -51,7 +51,7 @@ def find_stated_texts(text: str) -> list[str]:
 
 
 def _list_readings(said: str) -> list[str]:
-    if (boxed := find_last_boxed(said)) is not None:
+    if (boxed := find_boxed_answer(said)) is not None:
         return [boxed]
     if (line := find_after_hashes(said)) is not None:
         return [line]

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from astuner.model.reasoning import split_thought
 from astuner_judges.chinese_numerals import find_stated_numeral
-from astuner_judges.notation import find_last_boxed, to_ascii, to_plain
+from astuner_judges.notation import find_boxed_answer, to_ascii, to_plain
 from astuner_judges.number_words import find_number_words
 from astuner_judges.quantities import Quantity, parse_only_number
 from astuner_judges.sentences import Surroundings, find_stated_number
@@ -88,7 +88,7 @@ def find_final_answer(text: str, question: str = "") -> Answer | None:
     if is_line and not _SHORT_WORD.search(stripped):
         return parse_expression(stripped)
     said = cut_to_answer(stripped)
-    if (boxed := find_last_boxed(said)) is not None:
+    if (boxed := find_boxed_answer(said)) is not None:
         return parse_expression(boxed, question)
     found = _find_after_hashes(said, question) or _find_after_marker(said, question) or _find_in_free_text(said, question)
     return parse_expression(stripped) if found is None and is_line else found
@@ -97,7 +97,7 @@ def find_final_answer(text: str, question: str = "") -> Answer | None:
 def parse_gold_answer(text: str) -> Answer:
     """Return the right answer in a reference: a bare answer, a boxed one, or a solution that ends like GSM8K's in `#### 18`."""
     text = text.strip()
-    if (boxed := find_last_boxed(text)) is not None:
+    if (boxed := find_boxed_answer(text)) is not None:
         return parse_expression(boxed)
     if (hashes := text.rfind("####")) >= 0:
         return parse_expression(text[hashes:].lstrip("# ").partition("\n")[0])

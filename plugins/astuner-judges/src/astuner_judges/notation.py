@@ -114,7 +114,7 @@ def _rewrite_fraction(match: re.Match[str]) -> str:
     return f" {above}/{below} " if simple else f" ({above})/({below}) "
 
 
-def find_last_boxed(text: str) -> str | None:
+def find_boxed_answer(text: str) -> str | None:
     r"""Return the content of the last complete `\boxed{…}` (or `\fbox{…}`), braces matched; None when there is none.
 
     Boxes that only a comma, "and" or "or" separates are one answer: `\boxed{3} and \boxed{5}` gives `3, 5`.

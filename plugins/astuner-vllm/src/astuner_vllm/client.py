@@ -98,7 +98,7 @@ class ServerClient:
     @property
     def loopback(self) -> bool:
         """Whether the server runs on this machine."""
-        return is_loopback(self.url)
+        return names_this_machine(self.url)
 
     @property
     def _connect_s(self) -> float:
@@ -292,7 +292,7 @@ class ServerClient:
         return [*before, evolve(last, finish_reason=parts[-1].finish)]
 
 
-def is_loopback(url: str) -> bool:
+def names_this_machine(url: str) -> bool:
     """Whether a URL names this machine."""
     host = urlsplit(url).hostname or ""
     try:
