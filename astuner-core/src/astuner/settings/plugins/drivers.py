@@ -17,7 +17,6 @@ from astuner.settings.plugins.extension import explain_errors
 from astuner.settings.plugins.kinds import GROUPS
 from astuner.settings.plugins.paths import explain_missing_neighbour, make_entry_point
 from astuner.settings.plugins.raised_errors import describe_raised
-from astuner.settings.plugins.slow_imports import name_slow_import
 from astuner.shared.install_hints import explain_missing_module
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def load(candidate: Candidate) -> Any:
     """Import the class (or function, or object) of a candidate; raises `PluginError` with the blame when that fails."""
     require_compatible(candidate)
     try:
-        with name_slow_import(candidate.blame):
-            target = Driver(candidate).target
+        target = Driver(candidate).target
     except KeyboardInterrupt:
         raise
     except BaseException as error:
