@@ -12,7 +12,7 @@ from attrs import evolve
 
 from astuner.contract.schema import Sample
 from astuner.episodes.judging.advantages import WeightedSample
-from astuner.runs.inspection.metric_names import list_shared_names
+from astuner.runs.inspection.metric_names import list_metric_names
 from astuner.runs.training.signal import TOKEN_SUMS
 from astuner.settings.config.trainer import TokenRecord
 from astuner_devkit.run_infos import run_info
@@ -70,7 +70,7 @@ def learner(native: Callable[..., Any], tmp_path: Path) -> VerlLearner:
 
 
 def test_an_update_has_the_metrics_that_all_backbones_share(learner: VerlLearner) -> None:
-    assert list_shared_names("updates") - set(learner.update(ROWS, 1)) == set()
+    assert {metric.name for metric in list_metric_names() if metric.shared == "updates"} - set(learner.update(ROWS, 1)) == set()
 
 
 def test_the_values_of_trained_tokens_are_taken_once(learner: VerlLearner) -> None:
