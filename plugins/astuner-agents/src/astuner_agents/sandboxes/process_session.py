@@ -7,17 +7,17 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from attrs import frozen
 
-from astuner.contract.protocols import CommandResult, SandboxSession
-from astuner.contract.protocols.sandbox import MAX_OUTPUT_BYTES, KilledBy
-from astuner.episodes.containment.endings import is_requested
+from astuner.contract.protocols import CommandResult
+from astuner.contract.protocols.sandbox import KilledBy
 from astuner_agents.sandboxes.cell import Cell, CellLost
 from astuner_agents.sandboxes.command_output import InputPipe, OutputPipe
 from astuner_agents.sandboxes.file_transfer import measure, read_files, write_files
 from astuner_agents.sandboxes.gateway_relay import GatewayRelay
+from astuner_agents.sandboxes.serial_session import SerialSession
 from astuner_agents.sandboxes.tree_removal import remove_tree
 
 LOOK_S = 1.0
@@ -41,8 +41,8 @@ class CellPlace:
     """The directories whose files count, relative to `directory`."""
 
 
-class ProcessSession(SandboxSession):
-    """One sandbox. Belongs to the event loop that opened it."""
+class ProcessSession(SerialSession):
+    """One cell."""
 
     def __init__(
         self,
@@ -56,72 +56,38 @@ class ProcessSession(SandboxSession):
         release: Callable[[], None],
     ) -> None:
         """`release` is called when it is closed."""
-        self.workdir, self.home = place.workdir, place.home
-        self.gateway_url = gateway_url
-        self._cell, self._place, self._env = cell, place, env
-        self._max_disk_bytes, self._relay, self._release = max_disk_bytes, relay, release
-        self._is_closed = False
-        self._is_busy = False
+        super().__init__(place.workdir, place.home, gateway_url, env=env, release=release)
+        self._cell, self._place = cell, place
+        self._max_disk_bytes, self._relay = max_disk_bytes, relay
 
-    async def write_files(self, files: Mapping[str, str | bytes]) -> None:
-        """Write them, with the directories that they are in; one that begins with `#!` can be run."""
-        places: dict[str, dict[str, bytes]] = {"work": {}, "home": {}}
-        for name, content in files.items():
-            place, path = ("home", name[2:]) if name.startswith("~/") else ("work", name)
-            places[place][path] = content.encode() if isinstance(content, str) else content
-        for place, some in places.items():
-            await asyncio.to_thread(write_files, self._place.directory / place, some, owner=self._place.uid)
+    async def write_below(self, place: str, files: Mapping[str, bytes]) -> None:
+        """Write them in a thread."""
+        directory = self._place.directory / ("home" if place == self.home else "work")
+        await asyncio.to_thread(write_files, directory, files, owner=self._place.uid)
 
-    async def run(
+    async def play(
         self,
         command: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        stdin: str | bytes = b"",
-        timeout_s: float | None = None,
-        max_output_bytes: int = MAX_OUTPUT_BYTES,
+        env: Mapping[str, str],
+        cwd: str,
+        stdin: bytes,
+        timeout_s: float | None,
+        max_output_bytes: int,
     ) -> CommandResult:
-        """Run a program; a cancelled `run` ends the whole sandbox, which can then only be closed."""
-        if self._is_busy:
-            raise RuntimeError("a sandbox runs one command at a time")
-        self._is_busy = True
-        try:
-            words = {**self._env, **(env or {})}
-            place = str(PurePosixPath(self.workdir, cwd or "."))
-            given = stdin.encode() if isinstance(stdin, str) else stdin
-            return await _Running(self._cell, self._measure, max_output_bytes).play(
-                command, words, place, given, timeout_s, self._max_disk_bytes
-            )
-        finally:
-            self._is_busy = False
+        """Run it in the cell."""
+        running = _Running(self._cell, self._measure, max_output_bytes)
+        return await running.play(command, env, cwd, stdin, timeout_s, self._max_disk_bytes)
 
     async def read_files(self, patterns: Sequence[str], *, max_bytes: int) -> Mapping[str, bytes]:
         """Read them in a thread."""
         return await asyncio.to_thread(read_files, self._place.directory / "work", patterns, max_bytes=max_bytes)
 
-    async def close(self) -> None:
-        """End it, also while the episode is being cancelled."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        closing = asyncio.ensure_future(self._close())
-        try:
-            await asyncio.shield(closing)
-        except BaseException as error:
-            if is_requested(error):
-                # Its processes and files would outlive the episode.
-                await closing
-            raise
-
-    async def _close(self) -> None:
-        try:
-            if self._relay is not None:
-                await self._relay.close()
-            await self._cell.end()
-            await asyncio.to_thread(remove_tree, self._place.directory)
-        finally:
-            self._release()
+    async def end(self) -> None:
+        """End its processes, and remove its directories."""
+        if self._relay is not None:
+            await self._relay.close()
+        await self._cell.end()
+        await asyncio.to_thread(remove_tree, self._place.directory)
 
     def _measure(self) -> int:
         return measure(*(self._place.directory / name for name in self._place.folders))
