@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from attrs import frozen
 
+from astuner.busy_time import BusyTime
 from astuner.contract.protocols import EngineTraits
 from astuner.contract.schema import Capabilities, Chunk, FinishReason, Request
 
@@ -24,8 +24,7 @@ class VerlEngine:
         """Take a client of running engines, whether they support seeds, their weights' version, and what updates them."""
         self._client, self._seeds, self._serve = client, seeds, serve
         self._version = version
-        self._under_way, self._since = 0, 0.0
-        self._busy_s = 0.0
+        self._busy = BusyTime()
         self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)
 
     def give_access(self) -> VerlAccess:
@@ -37,7 +36,7 @@ class VerlEngine:
     @property
     def busy_s(self) -> float:
         """The seconds so far in which at least one request was under way."""
-        return self._busy_s + (time.perf_counter() - self._since if self._under_way else 0.0)
+        return self._busy.seconds
 
     async def start(self) -> None:
         """Nothing to do: they are running."""
@@ -55,13 +54,10 @@ class VerlEngine:
         }
         if self._seeds:
             params["seed"] = sampling.seed % SEEDS
-        self._begin()
-        try:
+        with self._busy.count():
             found = await self._client.generate(
                 request_id=request.session, prompt_ids=list(request.prompt_ids), sampling_params=params
             )
-        finally:
-            self._end()
         ids = list(found.token_ids)
         version = found.extra_fields.get("global_steps")
         yield Chunk(
@@ -70,16 +66,6 @@ class VerlEngine:
             weight_version=self._version if version is None else version,
             finish_reason=_finish_reason(found.stop_reason, ids, request),
         )
-
-    def _begin(self) -> None:
-        if self._under_way == 0:
-            self._since = time.perf_counter()
-        self._under_way += 1
-
-    def _end(self) -> None:
-        self._under_way -= 1
-        if self._under_way == 0:
-            self._busy_s += time.perf_counter() - self._since
 
     async def release(self, session: str) -> None:
         """Nothing to do: servers evict sessions."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, cast
 
 from attrs import define, field
 
+from astuner.busy_time import BusyTime
 from astuner.contract.errors import RunFailed
 from astuner.contract.protocols import Engine
 from astuner.contract.schema import Capabilities, Chunk, Request
@@ -81,15 +81,13 @@ class RemoteEngine:
         self._calls = calls
         self._own: Engine | None = None
         self._asked: set[str] = set()
-        self._under_way, self._since, self._busy_s = 0, 0.0, 0.0
+        self._busy = BusyTime()
         self.capabilities = capabilities
 
     @property
     def busy_s(self) -> float | None:
         """The seconds so far in which its own engine had a request; None without one."""
-        if self._own is None and not self._busy_s:
-            return None
-        return self._busy_s + (time.perf_counter() - self._since if self._under_way else 0.0)
+        return None if self._own is None and not self._busy.seconds else self._busy.seconds
 
     async def take(self, access: Any) -> None:
         """Open an engine of its own in place of an earlier one; None leaves all requests to the driver's."""
@@ -109,18 +107,16 @@ class RemoteEngine:
         own = self._own
         if own is not None:
             begun = False
-            self._begin()
             try:
-                async with aclosing(cast("AsyncGenerator[Chunk, None]", own.generate(request))) as stream:
-                    async for chunk in stream:
-                        begun = True
-                        yield chunk
+                with self._busy.count():
+                    async with aclosing(cast("AsyncGenerator[Chunk, None]", own.generate(request))) as stream:
+                        async for chunk in stream:
+                            begun = True
+                            yield chunk
                 return
             except Exception:
                 if begun:
                     raise
-            finally:
-                self._end()
         self._asked.add(request.session)
         async with aclosing(self._calls.generate(request)) as answer:
             async for chunk in answer:
@@ -151,13 +147,3 @@ class RemoteEngine:
     async def close(self) -> None:
         """Close its own engine."""
         await self.take(None)
-
-    def _begin(self) -> None:
-        if self._under_way == 0:
-            self._since = time.perf_counter()
-        self._under_way += 1
-
-    def _end(self) -> None:
-        self._under_way -= 1
-        if self._under_way == 0:
-            self._busy_s += time.perf_counter() - self._since

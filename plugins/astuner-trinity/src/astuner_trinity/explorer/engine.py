@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from astuner.busy_time import BusyTime
 from astuner.contract.errors import AstunerError
 from astuner.contract.protocols import Engine, EngineTraits, RunInfo
 from astuner.contract.schema import Capabilities, Chunk, FinishReason, Request
@@ -50,27 +50,6 @@ class Versions:
         return self._before + int(await self._actor.get_model_version.remote())
 
 
-class _Busy:
-    """Adds up the time in which at least one request is under way."""
-
-    def __init__(self) -> None:
-        self._under_way, self._since, self._sum = 0, 0.0, 0.0
-
-    @property
-    def seconds(self) -> float:
-        return self._sum + (time.perf_counter() - self._since if self._under_way else 0.0)
-
-    def begin(self) -> None:
-        if self._under_way == 0:
-            self._since = time.perf_counter()
-        self._under_way += 1
-
-    def end(self) -> None:
-        self._under_way -= 1
-        if self._under_way == 0:
-            self._sum += time.perf_counter() - self._since
-
-
 class _TrinityEngine:
     """Common base: Trinity starts and ends engines, and hands them weights."""
 
@@ -79,7 +58,7 @@ class _TrinityEngine:
     def __init__(self, *, max_model_len: int, seeded: bool) -> None:
         self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)
         self._seeded = seeded
-        self._busy = _Busy()
+        self._busy = BusyTime()
 
     @property
     def busy_s(self) -> float:
@@ -128,8 +107,7 @@ class ServerEngine(_TrinityEngine):
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Yield tokens as they come; closing the iterator closes the connection, and the server stops."""
-        self._busy.begin()
-        try:
+        with self._busy.count():
             version = await self._versions.now()
             async with self._post(request) as lines:
                 finished = False
@@ -140,8 +118,6 @@ class ServerEngine(_TrinityEngine):
                         yield chunk
                 if not finished:
                     raise EngineLost(f"{self._address} ended an answer before its end")
-        finally:
-            self._busy.end()
 
     async def close(self) -> None:
         """Close the client."""
@@ -174,16 +150,13 @@ class ActorEngine(_TrinityEngine):
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Yield the whole answer at once."""
-        self._busy.begin()
-        try:
+        with self._busy.count():
             version = await self._versions.now()
             adapter = await self._actor.get_lora_request.remote()
             prompt = {"prompt_token_ids": list(request.prompt_ids)}
             found = await self._actor._generate_internal.remote(  # the only method that takes ids and adapters
                 prompt=prompt, lora_request=adapter, **{**_make_sampling_arguments(request, seeded=self._seeded), "logprobs": 0}
             )
-        finally:
-            self._busy.end()
         (output,) = found.outputs
         ids = list(output.token_ids)
         logprobs = [float(of[token].logprob) for token, of in zip(ids, output.logprobs, strict=True)]
