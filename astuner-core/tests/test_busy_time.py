@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astuner import busy_time
-from astuner.busy_time import BusyTime
+from astuner.shared.busy_time import BusyTime
 
 
 def test_requests_at_the_same_time_count_once(monkeypatch: pytest.MonkeyPatch) -> None:

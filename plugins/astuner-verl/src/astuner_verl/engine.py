@@ -7,9 +7,9 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.busy_time import BusyTime
 from astuner.contract.protocols import EngineTraits
 from astuner.contract.schema import Capabilities, Chunk, FinishReason, Request
+from astuner.shared.busy_time import BusyTime
 
 SEEDS = 2**63
 """vLLM stores a seed in 64 signed bits."""

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 from attrs import define, field
 
-from astuner.busy_time import BusyTime
 from astuner.contract.errors import RunFailed
 from astuner.contract.protocols import Engine
 from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner.episodes.rollout_workers.messages import Abandon, Acquire, CallFailed, Chat, Generate, Release, Result, Tokens
+from astuner.shared.busy_time import BusyTime
 from astuner.shared.clients.llm_budget import Limits
 
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from astuner.busy_time import BusyTime
 from astuner.contract.errors import AstunerError
 from astuner.contract.protocols import Engine, EngineTraits, RunInfo
 from astuner.contract.schema import Capabilities, Chunk, FinishReason, Request
+from astuner.shared.busy_time import BusyTime
 
 if TYPE_CHECKING:
     import httpx
