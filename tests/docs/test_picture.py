@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from page_commands import Bash
 
 REPOSITORY = Path(__file__).parents[2]
 PICTURE = REPOSITORY / "docs" / "images" / "quickstart.svg"
 CHARACTER = 12.2
 """The width of one in the picture."""
-
-Bash = Callable[[str, Path], str]
 
 
 def read_lines(picture: Path) -> list[str]:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from page_commands import BLOCK, Bash, read_blocks
 
 REPOSITORY = Path(__file__).parents[2]
 DOCUMENT = REPOSITORY / "docs" / "plugins.md"
 EXAMPLES = sorted((REPOSITORY / "tutorial" / "plugins").glob("*/README.md"))
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
-
-Bash = Callable[[str, Path], str]
-Blocks = Callable[[Path, str], list[str]]
 
 
 def follow(document: Path, home: Path, bash: Bash) -> int:
@@ -67,10 +63,8 @@ def test_the_edit_of_the_page_is_as_short_as_it_says():
 
 @pytest.mark.usefixtures("first_command_said")
 @pytest.mark.parametrize("document", EXAMPLES, ids=lambda path: path.parent.name)
-def test_an_example_is_installed_by_its_command_and_keeps_its_contract(
-    document: Path, clone: Path, activated_bash: Bash, blocks: Blocks
-):
-    for command in blocks(document, "bash"):
+def test_an_example_is_installed_by_its_command_and_keeps_its_contract(document: Path, clone: Path, activated_bash: Bash):
+    for command in read_blocks(document, "bash"):
         activated_bash(command, clone)
     said = activated_bash(f"astuner plugin check {document.parent.name}", clone)
     assert " 0 failed" in said

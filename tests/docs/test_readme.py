@@ -1,22 +1,16 @@
-"""Every command block of the README and the tutorials is run; what CI itself runs is in `tests/house/test_documents.py`."""
+"""Every command block of the README is run; what CI itself runs is in `tests/house/test_documents.py`."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from page_commands import Bash, read_blocks
 
 REPOSITORY = Path(__file__).parents[2]
 README = REPOSITORY / "README.md"
-TUTORIALS = sorted(path.parent for path in (REPOSITORY / "tutorial").glob("*/README.md"))
-OWN_TASKS = [tutorial for tutorial in TUTORIALS if (tutorial / "demos.jsonl").exists()]
-"""Those that `test_own_tasks.py` follows."""
-
-Bash = Callable[[str, Path], str]
-Blocks = Callable[[Path, str], list[str]]
 
 
 def test_the_first_command_tunes_an_agent_on_a_bare_machine(clone: Path, first_command_said: str):
@@ -65,15 +59,10 @@ def test_the_run_of_the_first_command_is_shown_in_the_browser(clone: Path, first
     assert (clone / "my-agent/worst.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize("tutorial", [tutorial.name for tutorial in TUTORIALS if tutorial not in OWN_TASKS])
-def test_the_commands_of_a_tutorial_run(tutorial: str, follow_tutorial: Callable[[str], list[str]]):
-    assert follow_tutorial(tutorial)
-
-
 @pytest.mark.usefixtures("first_command_said")
-def test_the_python_examples_of_the_readme_play_an_episode(clone: Path, activated_bash: Bash, blocks: Blocks):
-    workflow, judge = blocks(README, "python")
-    (config,) = blocks(README, "yaml")
+def test_the_python_examples_of_the_readme_play_an_episode(clone: Path, activated_bash: Bash):
+    workflow, judge = read_blocks(README, "python")
+    (config,) = read_blocks(README, "yaml")
     home = clone / "own"
     home.mkdir()
     (home / "agent.py").write_text(workflow)

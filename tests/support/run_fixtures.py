@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from harness import Cli, environment
 from one_quickstart import one_quickstart
+from page_commands import Bash, fork_long_commands, replace_pip, run_bash
 from python_server import PythonServer, serve_python
 
 TORCH = ("torch", "transformers.modeling_utils", "transformers.models.qwen2.modeling_qwen2")
@@ -52,6 +53,13 @@ def separate_cli() -> Cli:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def bash(python_server: PythonServer) -> Bash:
+    """Runs commands of a page in this environment, which has what they install: `bash(script, directory)`."""
+    functions = replace_pip(":") + fork_long_commands(python_server)
+    return lambda script, cwd: run_bash(script, cwd, home=Path(sys.prefix), functions=functions)
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_commands import Bash
 
 QUESTIONS = 96
-
-Bash = Callable[[str, Path], str]
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +51,8 @@ def test_every_episode_was_judged(home: Path):
     assert [row["signal/episodes_rewarded"] for row in steps] == [64] * 40
 
 
-def test_the_second_day_is_appended_to_the_first(home: Path, activated_bash: Bash):
-    said = activated_bash("astuner trace import traces.jsonl --out again.jsonl --keep-duplicates --json 2>/dev/null", home)
+def test_the_second_day_is_appended_to_the_first(home: Path, bash: Bash):
+    said = bash("astuner trace import traces.jsonl --out again.jsonl --keep-duplicates --json 2>/dev/null", home)
     counts = json.loads(said)
     assert (counts["traces"], counts["annotations"], counts["broken"]) == (2 * QUESTIONS, 2 * QUESTIONS, [])
     assert counts["tasks"]["train"] == 2 * QUESTIONS

@@ -1,4 +1,4 @@
-"""A run reads the traces of a deployed agent itself. The whole flywheel is in `tests/docs/test_flywheel.py`."""
+"""A run reads the traces of a deployed agent itself. The whole flywheel is in `tests/tutorials/test_flywheel.py`."""
 
 from __future__ import annotations
 

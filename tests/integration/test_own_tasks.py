@@ -1,6 +1,6 @@
 """Tasks of one's own, as a fresh user brings them: twenty demonstrations, a tiny model, a judge, and the README at hand.
 
-In the environment and the clone of the README's first command. One tutorial is followed to its end and looked at from all
+One tutorial is followed to its end and looked at from all
 sides; of the others, the models are made and the first steps are taken. What this hides is how far they come: see
 `test_a_new_model_earns_most_of_the_reward`, which is slow.
 """
@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness import REPOSITORY
+from page_commands import Bash, read_blocks
 
-REPOSITORY = Path(__file__).parents[2]
 TUTORIALS = {"support_tickets": "tickets", "opposites": "opposites", "robot": "robot"}
 """With the names of their runs."""
 WHOLE = "support_tickets"
 SEEDS = (0, 1, 2)
 DATA = ("demos.jsonl", "train.jsonl", "validation.jsonl")
 RUN = "astuner run --conf tune.yaml"
+MADE = shutil.ignore_patterns("launcher_record", "model", "tuned")
 TRAINS = re.compile(r"^astuner (run|warm-start)\b")
 
 STRICTER = """
@@ -49,8 +51,6 @@ for ticket in tickets:
 print(f"{right} of {len(tickets)} are right")
 """
 
-Bash = Callable[[str, Path], str]
-Blocks = Callable[[Path, str], list[str]]
 Follow = Callable[..., Path]
 
 
@@ -67,21 +67,18 @@ def read_validation_rewards(home: Path) -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def follow(
-    clone: Path, first_command_said: str, activated_bash: Bash, blocks: Blocks, tmp_path_factory: pytest.TempPathFactory
-) -> Follow:
+def follow(bash: Bash, tmp_path_factory: pytest.TempPathFactory) -> Follow:
     """Runs the commands of a tutorial, in a copy of it; returns where: `follow("robot", steps=2, seed=1)`."""
-    assert "after" in first_command_said
 
     def run(name: str, *, steps: int | None = None, seed: int = 0) -> Path:
         home = tmp_path_factory.mktemp(name) / name
-        shutil.copytree(clone / "tutorial" / name, home)
+        shutil.copytree(REPOSITORY / "tutorial" / name, home, ignore=MADE)
         settings = f"--set seed={seed}" + (f" --set trainer_common.total_training_steps={steps}" if steps else "")
-        commands = blocks(home / "README.md", "bash")
+        commands = read_blocks(home / "README.md", "bash")
         assert any(RUN in command for command in commands)
         for command in commands:
             if steps is None or TRAINS.match(command):
-                activated_bash(TRAINS.sub(rf"\g<0> {settings}", command), home)
+                bash(TRAINS.sub(rf"\g<0> {settings}", command), home)
         return home
 
     return run
@@ -100,29 +97,29 @@ def test_twenty_demonstrations_and_a_judge_make_a_new_model_earn_most_of_the_rew
     assert tuned >= 0.8
 
 
-def test_the_run_can_be_looked_at(tickets: Path, activated_bash: Bash):
-    assert activated_bash("astuner episodes tickets --step 20 --lowest 1", tickets).startswith("episode train/20/")
-    assert re.search(r"tickets +finished +120 of 120", activated_bash("astuner runs", tickets))
+def test_the_run_can_be_looked_at(tickets: Path, bash: Bash):
+    assert bash("astuner episodes tickets --step 20 --lowest 1", tickets).startswith("episode train/20/")
+    assert re.search(r"tickets +finished +120 of 120", bash("astuner runs", tickets))
 
 
-def test_the_run_can_be_compared_with_another(tickets: Path, activated_bash: Bash):
+def test_the_run_can_be_compared_with_another(tickets: Path, bash: Bash):
     settings = "--set seed=1 --set experiment_name=second --set trainer_common.total_training_steps=2"
-    activated_bash(f"{RUN} {settings}", tickets)
-    said = activated_bash("astuner compare tickets second", tickets)
+    bash(f"{RUN} {settings}", tickets)
+    said = bash("astuner compare tickets second", tickets)
     assert re.search(r"seed +0 +1", said)
     assert "reward/mean" in said
 
 
-def test_a_stricter_judge_scores_the_run_again(tickets: Path, activated_bash: Bash):
+def test_a_stricter_judge_scores_the_run_again(tickets: Path, bash: Bash):
     (tickets / "stricter.py").write_text(STRICTER, encoding="utf-8")
     command = "astuner replay tickets --conf tune.yaml --judge ./stricter.py:NoBilling --json 2>/dev/null"
-    report = json.loads(activated_bash(command, tickets))
+    report = json.loads(bash(command, tickets))
     stricter, stored = (report["splits"][0]["agreement"][name] for name in ("new_reward", "stored_reward"))
     assert 0 < stricter < stored
 
 
-def test_the_tuned_model_is_one_that_transformers_loads(tickets: Path, activated_bash: Bash):
-    said = activated_bash(f"python - <<'E'\n{LOAD}E", tickets)
+def test_the_tuned_model_is_one_that_transformers_loads(tickets: Path, bash: Bash):
+    said = bash(f"python - <<'E'\n{LOAD}E", tickets)
     found = re.search(r"^(\d+) of (\d+) are right$", said, re.MULTILINE)
     assert found is not None, said
     # Two forward passes that differ in rounding may choose differently where two tokens are as likely.
@@ -145,14 +142,13 @@ def test_a_new_model_earns_most_of_the_reward(name: str, seed: int, follow: Foll
     assert tuned >= 0.8
 
 
-@pytest.mark.usefixtures("first_command_said")
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_the_script_writes_the_data(name: str, clone: Path, activated_bash: Bash, tmp_path: Path):
-    tutorial = clone / "tutorial" / name
-    home = Path(shutil.copytree(tutorial, tmp_path / name))
+def test_the_script_writes_the_data(name: str, bash: Bash, tmp_path: Path):
+    tutorial = REPOSITORY / "tutorial" / name
+    home = Path(shutil.copytree(tutorial, tmp_path / name, ignore=MADE))
     for file in DATA:
         (home / file).unlink()
-    activated_bash("python write_data.py", home)
+    bash("python write_data.py", home)
     assert [(home / file).read_bytes() for file in DATA] == [(tutorial / file).read_bytes() for file in DATA]
 
 
