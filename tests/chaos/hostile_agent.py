@@ -1,6 +1,6 @@
-"""An agent that does, in the first of four siblings, what agents have been seen to do; copied into a project.
+"""An agent that does, in the first siblings of a group, what agents have been seen to do; copied into a project.
 
-`HOSTILE` in the environment names the deed.
+`HOSTILE` in the environment names the deeds, with commas between them: one for each sibling.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent import CalculatorAgent
 from astuner import Tuner, WorkflowOutput, WorkflowTask
 
 Deed = Callable[[], Any]
-HOSTILE = os.environ["HOSTILE"]
+HOSTILE = os.environ["HOSTILE"].split(",")
 DEEDS: dict[str, Deed] = {}
 """What happens instead of an answer; a result that is awaitable is awaited, an output is returned."""
 
@@ -296,12 +296,12 @@ def prints_a_lot() -> WorkflowOutput:
 
 
 class HostileAgent(CalculatorAgent):
-    """The quickstart's agent, whose first sibling is hostile."""
+    """The quickstart's agent, whose first siblings are hostile."""
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
-        """Answer the question, unless this is the first sibling."""
+        """Answer the question, unless this sibling is hostile."""
         output = await super().execute(workflow_task, tuner)
-        if workflow_task.repeat != 0:
+        if workflow_task.repeat >= len(HOSTILE):
             return output
-        found = DEEDS[HOSTILE]()
+        found = DEEDS[HOSTILE[workflow_task.repeat]]()
         return await found if hasattr(found, "__await__") else found

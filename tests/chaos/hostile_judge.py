@@ -1,6 +1,6 @@
-"""Judges that do what judges have been seen to do, to the first sibling or to the first group; copied into a project.
+"""Judges that do what judges have been seen to do, to the first siblings or to the first group; copied into a project.
 
-`HOSTILE` in the environment names the deed.
+`HOSTILE` in the environment names the deeds, with commas between them: one for each sibling.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ DEEDS: dict[str, Callable[[], Any]] = {
 
 
 class HostileJudge(ExactAnswer):
-    """The quickstart's judge, hostile to the first sibling."""
+    """The quickstart's judge, hostile to the first siblings."""
 
     def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Any:
         """Return the reward."""
-        if workflow_task.repeat != 0:
+        deeds = os.environ["HOSTILE"].split(",")
+        if workflow_task.repeat >= len(deeds):
             return super().compute_reward(workflow_task, workflow_output)
-        return DEEDS[os.environ["HOSTILE"]]()
+        return DEEDS[deeds[workflow_task.repeat]]()
 
 
 class HostileComparison(Judge):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from python_server import PythonServer
 from runs_on_disk import metric_rows
 from supervised_run import Ended, Supervisor
 
-from astuner.contract.schema import Unjudged
+from astuner.contract.schema import Episode, Unjudged
 from astuner.runs.store.episode_store import read_episodes
 
 HERE = Path(__file__).parent
@@ -82,8 +83,12 @@ IN_A_PROCESS = (
 
 IN_A_PROCESS_ALONE = {"ends_the_process": FAILS, "closes_stderr": ""}
 
+QUIET_AGENTS = [deed for deed in AGENTS if deed.startswith("returns_") and deed != "returns_twenty_megabytes"]
+QUIET_AGENTS += ["raises_value_error", "raises_generator_exit", "raises_stop_iteration"]
+"""Those that leave nothing behind and share one run, as siblings."""
+
 CASES = [
-    *(("async", deed) for deed in AGENTS),
+    *(("async", deed) for deed in AGENTS if deed not in QUIET_AGENTS),
     *(("thread", deed) for deed in IN_A_THREAD),
     *(("process", deed) for deed in IN_A_PROCESS),
 ]
@@ -103,13 +108,40 @@ JUDGES: Mapping[str, str] = {
     "half_an_emoji": "",
 }
 """The reason why the hostile episodes have no verdict; "" if they have one."""
+QUIET_JUDGES = [deed for deed in JUDGES if deed not in ("exits", "leaks_a_cancellation", "raises_base_exception")]
+
+Play = Callable[[str, Sequence[str]], Sequence[Episode]]
+AGENT = "--set=rollout.user_workflow=./hostile_agent.py:HostileAgent"
+JUDGE = "--set=task_judge.judge_protocol=./hostile_judge.py:HostileJudge"
 
 
 @pytest.fixture
 def supervisor(project: Path, python_server: PythonServer) -> Supervisor:
+    return supervise(project, python_server)
+
+
+def supervise(project: Path, python_server: PythonServer) -> Supervisor:
     for name in ("hostile_agent.py", "hostile_judge.py"):
         shutil.copy(HERE / name, project)
     return Supervisor(python_server, project)
+
+
+@pytest.fixture(scope="module")
+def play_siblings(quickstart: Path, python_server: PythonServer, tmp_path_factory: pytest.TempPathFactory) -> Play:
+    """Play deeds as siblings of one group, once: `play_siblings(AGENT, deeds)`."""
+
+    @cache
+    def play(who: str, deeds: tuple[str, ...]) -> Sequence[Episode]:
+        home = tmp_path_factory.mktemp("siblings") / "project"
+        shutil.copytree(quickstart, home, ignore=shutil.ignore_patterns("model", "launcher_record"))
+        (home / "model").symlink_to(quickstart / "model")
+        supervisor = supervise(home, python_server)
+        siblings = (f"--set=rollout.num_repeat={len(deeds) + 1}", "--set=rollout.failure_budget=0.9")
+        check_end(supervisor.run(*SETTINGS, who, *siblings, env={"HOSTILE": ",".join(deeds)}))
+        assert len(metric_rows(supervisor.directory)) == 1
+        return list(read_episodes(supervisor.directory / "episodes", "train"))
+
+    return lambda who, deeds: play(who, tuple(deeds))
 
 
 def check_end(ended: Ended, code: int = 0) -> None:
@@ -120,9 +152,8 @@ def check_end(ended: Ended, code: int = 0) -> None:
 
 @pytest.mark.parametrize(("isolation", "deed"), CASES)
 def test_what_an_agent_does_costs_its_own_episode(supervisor: Supervisor, isolation: str, deed: str) -> None:
-    agent = "--set=rollout.user_workflow=./hostile_agent.py:HostileAgent"
     where = (f"--set=rollout.isolation={isolation}", f"--set=rollout.episode_timeout_s={TIMEOUT_S[isolation]}")
-    ended = supervisor.run(*SETTINGS, agent, *where, env={"HOSTILE": deed})
+    ended = supervisor.run(*SETTINGS, AGENT, *where, env={"HOSTILE": deed})
     check_end(ended)
     episodes = list(read_episodes(supervisor.directory / "episodes", "train"))
     assert len(episodes) == EPISODES
@@ -132,10 +163,31 @@ def test_what_an_agent_does_costs_its_own_episode(supervisor: Supervisor, isolat
     assert len(metric_rows(supervisor.directory)) == 1
 
 
-@pytest.mark.parametrize("deed", JUDGES)
+@pytest.mark.parametrize("deed", QUIET_AGENTS)
+def test_what_an_agent_returns_or_raises_costs_its_own_episode(play_siblings: Play, deed: str) -> None:
+    episodes = play_siblings(AGENT, QUIET_AGENTS)
+    assert len(episodes) == HOSTILE * (len(QUIET_AGENTS) + 1)
+    failed = [episode.failures[-1].reason for episode in find_siblings(episodes, QUIET_AGENTS, deed) if not episode.completed]
+    assert failed == ([AGENTS[deed]] * HOSTILE if AGENTS[deed] else [])
+    assert all(episode.completed for episode in episodes if episode.repeat == len(QUIET_AGENTS))
+
+
+@pytest.mark.parametrize("deed", QUIET_JUDGES)
+def test_what_a_judge_answers_or_raises_costs_its_own_episode(play_siblings: Play, deed: str) -> None:
+    episodes = play_siblings(JUDGE, QUIET_JUDGES)
+    verdicts = [episode.verdict for episode in find_siblings(episodes, QUIET_JUDGES, deed)]
+    unjudged = [verdict.reason for verdict in verdicts if isinstance(verdict, Unjudged)]
+    assert unjudged == ([JUDGES[deed]] * HOSTILE if JUDGES[deed] else [])
+    assert not any(isinstance(episode.verdict, Unjudged) for episode in episodes if episode.repeat == len(QUIET_JUDGES))
+
+
+def find_siblings(episodes: Sequence[Episode], deeds: Sequence[str], deed: str) -> Sequence[Episode]:
+    return [episode for episode in episodes if episode.repeat == deeds.index(deed)]
+
+
+@pytest.mark.parametrize("deed", [deed for deed in JUDGES if deed not in QUIET_JUDGES])
 def test_what_a_judge_does_costs_its_own_episode(supervisor: Supervisor, deed: str) -> None:
-    judge = "--set=task_judge.judge_protocol=./hostile_judge.py:HostileJudge"
-    check_end(supervisor.run(*SETTINGS, judge, env={"HOSTILE": deed}))
+    check_end(supervisor.run(*SETTINGS, JUDGE, env={"HOSTILE": deed}))
     episodes = list(read_episodes(supervisor.directory / "episodes", "train"))
     unjudged = {e.repeat: e.verdict.reason for e in episodes if isinstance(e.verdict, Unjudged)}
     assert unjudged == ({0: JUDGES[deed]} if JUDGES[deed] else {})
@@ -163,19 +215,17 @@ def test_a_judge_that_hangs_is_named_after_its_time_and_counted(
 
 
 def test_a_judge_that_crashes_its_process_is_named_and_the_next_attempt_says_that_it_happened(supervisor: Supervisor) -> None:
-    judge = "--set=task_judge.judge_protocol=./hostile_judge.py:HostileJudge"
-    ended = supervisor.run(*SETTINGS, judge, env={"HOSTILE": "crashes"})
+    ended = supervisor.run(*SETTINGS, JUDGE, env={"HOSTILE": "crashes"})
     assert ended.code == -signal.SIGSEGV
     assert "Fatal Python error: Segmentation fault" in ended.said
     assert "hostile_judge.py" in ended.said
     assert ended.left == []
-    resumed = supervisor.run(*SETTINGS, judge, "--resume", env={"HOSTILE": "nothing_odd"})
+    resumed = supervisor.run(*SETTINGS, JUDGE, "--resume", env={"HOSTILE": "nothing_odd"})
     check_end(resumed)
     assert "the last attempt ended without a word" in resumed.said
 
 
 def test_an_agent_that_ends_the_process_does_not_look_like_success(supervisor: Supervisor) -> None:
-    agent = "--set=rollout.user_workflow=./hostile_agent.py:HostileAgent"
-    ended = supervisor.run(*SETTINGS, agent, env={"HOSTILE": "ends_the_process"})
+    ended = supervisor.run(*SETTINGS, AGENT, env={"HOSTILE": "ends_the_process"})
     assert (ended.code != 0) or any(not e.completed for e in read_episodes(supervisor.directory / "episodes", "train"))
     assert ended.left == []
