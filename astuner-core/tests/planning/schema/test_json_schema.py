@@ -22,12 +22,6 @@ from astuner.settings.planning.schema.json_schema import build_schema
 from astuner.settings.plugins.catalog import Catalog
 from astuner_devkit.distribution import write_distribution
 
-REPOSITORY = Path(__file__).parents[4]
-EXAMPLES = [
-    Path(__file__).parents[2] / "config/data/seeds_default.yaml",
-    REPOSITORY / "plugins/astuner-local/src/astuner_local/quickstart/project/tune.yaml",
-    *REPOSITORY.glob("tutorial/**/*.yaml"),
-]
 VALUES = [None, True, 0, 1, -1, 3, 70000, 0.5, -0.5, 1.5, "", "text", "auto", [], [1], ["a"], [0.5, 0.5], {}, {"a": 1}]
 
 
@@ -60,16 +54,9 @@ def test_it_is_a_json_schema() -> None:
     Draft7Validator.check_schema(VALIDATOR.schema)
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
-def test_every_example_of_the_repository_validates(file: Path) -> None:
+def test_an_example_validates() -> None:
+    file = Path(__file__).parents[2] / "config/data/seeds_default.yaml"
     assert [error.message for error in VALIDATOR.iter_errors(read_yaml(file.read_text(), file).values)] == []
-
-
-def test_the_yaml_of_the_readme_validates() -> None:
-    blocks = (REPOSITORY / "README.md").read_text().split("```yaml\n")[1:]
-    documents = [read_yaml(block.partition("```")[0], Path("README.md")).values for block in blocks]
-    assert documents
-    assert [valid(document) for document in documents] == [True] * len(documents)
 
 
 # Rules that stand in functions of ours are the loader's alone: a schema may be more lenient there, never stricter.
