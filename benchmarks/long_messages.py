@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from recorder import Server, server
 
-KINDS = ("text", "with an emoji", "other script", "many messages", "many with an emoji", "tool", "raw prompt", "ids")
+KINDS = ("text", "with an emoji", "other script", "many messages", "raw prompt", "ids")
 ALONE_S = 3.0
 """How long the other episode's calls are watched before the huge one."""
 
@@ -26,17 +26,10 @@ def make_body(kind: str, size: int) -> tuple[str, bytes]:
         return "/v1/completions", json.dumps({"prompt": text}).encode()
     if kind == "ids":
         return "/v1/completions", json.dumps({"prompt": [300] * (size // 5)}).encode()
-    if kind == "tool":
-        function = {"name": "add", "description": text, "parameters": {"type": "object", "properties": {}}}
-        return chat, json.dumps(
-            {"messages": [{"role": "user", "content": "hello"}], "tools": [{"type": "function", "function": function}]}
-        ).encode()
     if kind == "many messages":
         return chat, json.dumps({"messages": [{"role": "user", "content": "x"}] * min(200_000, size // 33)}).encode()
-    if kind == "many with an emoji":
-        return chat, json.dumps({"messages": [{"role": "user", "content": f"🙂{text[:100_000]}"}] * (size // 100_000)}).encode()
-    known: Mapping[str, str] = {"with an emoji": f"🙂{text}", "other script": "中" * (size // 3)}
-    content = known.get(kind, text)
+    others: Mapping[str, str] = {"with an emoji": f"🙂{text}", "other script": "中" * (size // 3)}
+    content = others.get(kind, text)
     return chat, json.dumps({"messages": [{"role": "user", "content": content}]}, ensure_ascii=False).encode()
 
 
@@ -104,9 +97,10 @@ def describe(took: list[float]) -> Mapping[str, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=float, default=31)
+    parser.add_argument("--megabytes", type=float, nargs="*", default=[31, 2], help="One that is not read, and one that is.")
     parser.add_argument("--max-model-len", type=int, default=32768)
     parser.add_argument("--kinds", nargs="*", default=KINDS)
     given = parser.parse_args()
-    for each in given.kinds:
-        print(json.dumps(measure(each, int(given.megabytes * 1e6), given.max_model_len)), flush=True)
+    for megabytes in given.megabytes:
+        for each in given.kinds:
+            print(json.dumps(measure(each, int(megabytes * 1e6), given.max_model_len)), flush=True)
