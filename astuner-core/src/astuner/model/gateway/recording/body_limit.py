@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from attrs import frozen
 
 from astuner.model.rendering.errors import ApiError
+
+if TYPE_CHECKING:
+    from astuner.contract.schema import Capabilities
+    from astuner.model.gateway.recording.episode_spec import EpisodeSpec
 
 BYTES_PER_TOKEN = 32
 """Of a body, for each token of the context: seven times those of English, three times those of escaped Chinese."""
@@ -39,3 +45,10 @@ class BodyLimit:
             "Shorten the messages, or set gateway.max_body_bytes."
         )
         return ApiError(400, text, code="context_length_exceeded", param="messages", retry=False)
+
+
+def find_body_limit(spec: EpisodeSpec, capabilities: Capabilities) -> BodyLimit:
+    """Return the limit for an episode's requests to an engine; one without token ids counts its own tokens."""
+    if not capabilities.token_ids:
+        return BodyLimit(MOST_BYTES)
+    return BodyLimit.derive(spec.find_context(capabilities.max_model_len))

@@ -6,22 +6,15 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from astuner.model.gateway.recording.accepted_request import AcceptedRequest
-from astuner.model.gateway.recording.answer_examiner import AnswerExaminer
-from astuner.model.gateway.recording.body_limit import MOST_BYTES, BodyLimit
+from astuner.model.gateway.recording.body_limit import BodyLimit, find_body_limit
 from astuner.model.gateway.recording.call_ledger import CallLedger
-from astuner.model.gateway.recording.call_policy import CallPolicy
-from astuner.model.gateway.recording.call_seeds import CallIds, Seeds
-from astuner.model.gateway.recording.chat_call import ChatEngine
-from astuner.model.gateway.recording.chat_call_maker import ChatCallMaker
-from astuner.model.gateway.recording.engine_sessions import EngineSessions
-from astuner.model.gateway.recording.length_limits import Lengths
+from astuner.model.gateway.recording.call_maker_choice import EpisodeParts, choose_call_maker
+from astuner.model.gateway.recording.call_seeds import Seeds
 from astuner.model.gateway.recording.messages import MessageReader
-from astuner.model.gateway.recording.prompt_placer import PromptPlacer
 from astuner.model.gateway.recording.request_order import RequestOrder
-from astuner.model.gateway.recording.token_call_maker import TokenCallMaker
 from astuner.model.gateway.recording.turn import Turn
 from astuner.model.rendering.errors import ApiError
 from astuner.model.rendering.text_encoders import LongText
@@ -31,7 +24,6 @@ if TYPE_CHECKING:
     from astuner.contract.schema import Call
     from astuner.model.gateway.api_keys import Caller
     from astuner.model.gateway.recording.call_failures import CallFailures
-    from astuner.model.gateway.recording.call_maker import CallMaker
     from astuner.model.gateway.recording.episode_spec import EpisodeSpec
     from astuner.model.gateway.recording.request import ChatRequest
     from astuner.model.gateway.tuner import GatewayTuner
@@ -65,13 +57,9 @@ class EpisodeRecorder:
         self.ledger = CallLedger()
         self._forget = forget
         self._seeds = Seeds(spec.seed)
-        self._maker: CallMaker[Any]
-        if engine.capabilities.token_ids:
-            self._maker = self._make_token_maker(engine, cast("TemplateRenderer", renderer), serial)
-            self._body_limit = BodyLimit.derive(spec.find_context(engine.capabilities.max_model_len))
-        else:
-            self._maker = self._make_chat_maker(engine)
-            self._body_limit = BodyLimit(MOST_BYTES)
+        parts = EpisodeParts(spec=spec, engine=engine, serial=serial, ledger=self.ledger, order=self.order, seeds=self._seeds)
+        self._maker = choose_call_maker(parts, renderer)
+        self._body_limit = find_body_limit(spec, engine.capabilities)
         self._turns: set[Turn] = set()
         self._closed = False
 
@@ -187,28 +175,3 @@ class EpisodeRecorder:
         self._turns.discard(turn)
         for draw in turn.draws if turn.unanswered else ():
             self._seeds.give_back(draw)
-
-    def _make_token_maker(self, engine: Engine, renderer: TemplateRenderer, serial: int) -> TokenCallMaker:
-        spec = self.spec
-        return TokenCallMaker(
-            renderer=renderer,
-            ledger=self.ledger,
-            order=self.order,
-            prompts=PromptPlacer(renderer, Lengths(spec, engine.capabilities.max_model_len)),
-            policy=CallPolicy(spec, engine.capabilities, self.ledger.notice),
-            seeds=self._seeds,
-            ids=CallIds(spec.episode_id),
-            sessions=EngineSessions(engine, spec.episode_id, serial),
-            examiner=AnswerExaminer(spec.examine, renderer),
-            timeout_s=spec.llm_timeout_s,
-        )
-
-    def _make_chat_maker(self, engine: Engine) -> ChatCallMaker:
-        return ChatCallMaker(
-            engine=cast("ChatEngine", engine),
-            ledger=self.ledger,
-            policy=CallPolicy(self.spec, engine.capabilities, self.ledger.notice),
-            seeds=self._seeds,
-            ids=CallIds(self.spec.episode_id),
-            timeout_s=self.spec.llm_timeout_s,
-        )
