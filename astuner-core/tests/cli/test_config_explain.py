@@ -99,8 +99,9 @@ def test_a_refused_key_is_explained_and_ends_with_2(conf: Path, capsys: pytest.C
 
 
 def test_the_engine_that_auto_comes_to_is_explained_too(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = "class Own:\n    honours = ('rollout.n_vllm_engine',)\n"
-    (conf.parent / "acme.py").write_text(f"{BACKBONE}    default_engine = './own.py:Own'\n")
+    own = "from astuner.contract.protocols import EngineTraits\n\nclass Own:\n    traits = EngineTraits(honours=HONOURS)\n"
+    own = own.replace("HONOURS", "{'*': ('rollout.n_vllm_engine',)}")
+    (conf.parent / "acme.py").write_text(f"{BACKBONE}    traits = evolve(traits, default_engines=('./own.py:Own',))\n")
     (conf.parent / "own.py").write_text(own)
     assert exit_code_of(["config", "explain", "--conf", str(conf), "--set", "rollout.n_vllm_engine=5"]) == 0
     assert ["rollout.n_vllm_engine", "5", "--set rollout.n_vllm_engine", "the engine"] in lines(capsys)

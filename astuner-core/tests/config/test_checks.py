@@ -130,18 +130,6 @@ def test_shaping_without_a_judge_is_remarked_on(load: Load) -> None:
     assert any(notice.startswith("task_judge.reward has no effect") for notice in loaded.notices)
 
 
-def test_file_of_tasks_must_exist(problems: Problems, tmp_path: Path) -> None:
-    (tmp_path / "here.jsonl").touch()
-    text = "  task_reader:\n    type: dataset_file\n    dataset_file:\n      training: {file_path: here.jsonl}\n"
-    [found] = problems(text + "      validation:\n        file_path: gone.jsonl\n")
-    assert (found.key, found.line) == ("astuner.task_reader.dataset_file.validation.file_path", 11)
-    assert str(tmp_path / "gone.jsonl") in found.message
-
-
-def test_files_of_a_reader_that_is_not_chosen_need_not_exist(load: Load) -> None:
-    load("  task_reader: {type: env_service, dataset_file: {training: {file_path: gone.jsonl}}}\n")
-
-
 def test_misspelt_section_of_a_component_has_a_suggestion(problem: OneProblem) -> None:
     found = problem("  task_reader:\n    type: dataset_file\n    datset_file: {}\n")
     assert (found.key, found.line, found.suggestion) == ("astuner.task_reader.datset_file", 8, "dataset_file")

@@ -30,6 +30,11 @@ class WholeStep(Median):
     traits = EstimatorTraits(group_relative=False)
 
 
+class Tasks:
+    def read(self, split):
+        return iter(())
+
+
 class Remote:
     traits = EngineTraits(names_own_model=True)
 """
@@ -47,6 +52,7 @@ def plan(fake_distribution: Callable[..., Path], tmp_path: Path) -> Planned:
                 "astuner.backbones": {"acme": "acme_median:Trainer"},
                 "astuner.estimators": {"median": "acme_median:Median", "whole_step": "acme_median:WholeStep"},
                 "astuner.engines": {"remote": "acme_median:Remote"},
+                "astuner.readers": {"tasks": "acme_median:Tasks"},
             },
             requires=["astuner-core>=0.1,<0.2"],
         )
@@ -100,3 +106,17 @@ def test_a_model_of_another_program_needs_no_path_here(plan: Planned) -> None:
 
 def test_a_backbone_that_trains_needs_one_whatever_the_engine(problem: Callable[..., Problem]) -> None:
     assert problem(model={"path": ""}, rollout={"name": "remote"}).key == "astuner.model.path"
+
+
+def test_the_files_that_a_reader_names_must_exist(problem: Callable[..., Problem], tmp_path: Path) -> None:
+    (tmp_path / "gone.jsom").touch()
+    reader = {"dataset_file": {"validation": {"file_path": "gone.json"}}}
+    found = problem("debug", task_reader=reader)
+    assert found.key == "astuner.task_reader.dataset_file.validation.file_path"
+    assert str(tmp_path / "gone.json") in found.message
+    assert found.suggestion == "gone.jsom"
+
+
+def test_files_of_a_reader_that_is_not_chosen_need_not_exist(plan: Planned) -> None:
+    reader = {"type": "tasks", "dataset_file": {"validation": {"file_path": "gone.json"}}}
+    assert plan("debug", task_reader=reader).reader.candidate.name == "tasks"
