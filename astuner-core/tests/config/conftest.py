@@ -63,8 +63,8 @@ def problem(problems: Problems) -> Callable[..., Problem]:
 
 
 @pytest.fixture(autouse=True)
-def dialects(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The installed dialects: none, whatever the environment has, until a test adds one."""
+def importers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The installed importers: none, whatever the environment has, until a test adds one."""
     installed: list[Any] = []
-    monkeypatch.setattr("astuner.settings.config.dialects.entry_points", lambda group: installed)
+    monkeypatch.setattr("astuner.settings.config.importers.entry_points", lambda group: installed)
     return installed

@@ -1,4 +1,4 @@
-"""`astuner config import` with a dialect of an installed distribution."""
+"""`astuner config import` with an importer of an installed distribution."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
-DIALECT = """
-from astuner.settings.config.dialects import Answer, Translation
+IMPORTER = """
+from astuner.settings.config.importers import Answer, Translation
 
 class Acme:
     def claims(self, values):
@@ -27,7 +27,7 @@ class Acme:
         return Translation(roots={"astuner": ours}, answers=tuple(answers))
 """
 DROPS_ALL = """
-from astuner.settings.config.dialects import Answer, Translation
+from astuner.settings.config.importers import Answer, Translation
 
 class Acme:
     def claims(self, values):
@@ -38,7 +38,7 @@ class Acme:
         return Translation(roots={"astuner": {"backbone": "debug"}}, answers=answers)
 """
 SCRIPTED = """
-from astuner.settings.config.dialects import Answer, Translation
+from astuner.settings.config.importers import Answer, Translation
 
 class Acme:
     def claims(self, values):
@@ -57,12 +57,12 @@ class Acme:
 
 @pytest.fixture
 def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory in which a distribution with the dialect `acme` is installed, and a file of that trainer."""
+    """A directory in which a distribution with the importer `acme` is installed, and a file of that trainer."""
     info = tmp_path / "site" / "acme-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[astuner.dialects]\nacme = acme_dialect:Acme\n")
-    (tmp_path / "site" / "acme_dialect.py").write_text(DIALECT)
+    (info / "entry_points.txt").write_text("[astuner.importers]\nacme = acme_importer:Acme\n")
+    (tmp_path / "site" / "acme_importer.py").write_text(IMPORTER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     (tmp_path / "theirs.yaml").write_text("weights: org/name\ndice: 3\ncolour: red\n")
     return tmp_path
@@ -117,11 +117,11 @@ def test_an_unknown_source_lists_those_there_are(astuner: Astuner, acme: Path) -
     assert "Traceback" not in found.stderr
 
 
-def test_a_dialect_that_fails_is_blamed(astuner: Astuner, acme: Path) -> None:
+def test_an_importer_that_fails_is_blamed(astuner: Astuner, acme: Path) -> None:
     (acme / "theirs.yaml").write_text("dice: 3\n")
     found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))
     assert found.returncode == 2
-    assert "dialect 'acme' from acme 1.0 could not read it: KeyError: 'weights'" in found.stderr
+    assert "importer 'acme' from acme 1.0 could not read it: KeyError: 'weights'" in found.stderr
     assert not (acme / "tune.yaml").exists()
 
 
@@ -133,13 +133,13 @@ def test_what_is_no_mapping_is_refused(astuner: Astuner, acme: Path, text: str) 
     assert "theirs.yaml" in found.stderr
 
 
-def test_dialects_are_listed(astuner: Astuner, acme: Path) -> None:
-    rows = json.loads(astuner("plugin", "list", "--kind", "dialect", "--json").stdout)
+def test_importers_are_listed(astuner: Astuner, acme: Path) -> None:
+    rows = json.loads(astuner("plugin", "list", "--kind", "importer", "--json").stdout)
     assert ("acme", "1.0") in [(row["name"], row["version"]) for row in rows]
 
 
 def test_a_file_of_another_trainer_is_refused(astuner: Astuner, acme: Path) -> None:
-    (acme / "site" / "acme_dialect.py").write_text(DROPS_ALL)
+    (acme / "site" / "acme_importer.py").write_text(DROPS_ALL)
     (acme / "theirs.yaml").write_text("process: []\n")
     found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))
     assert found.returncode == 2
@@ -147,7 +147,8 @@ def test_a_file_of_another_trainer_is_refused(astuner: Astuner, acme: Path) -> N
 
 
 def test_a_file_without_a_section_of_the_trainer_is_refused(astuner: Astuner, acme: Path) -> None:
-    (acme / "site" / "acme_dialect.py").write_text(DROPS_ALL.replace('{"backbone": "debug"}', "{}").replace("dropped", "ignored"))
+    other = DROPS_ALL.replace('{"backbone": "debug"}', "{}").replace("dropped", "ignored")
+    (acme / "site" / "acme_importer.py").write_text(other)
     (acme / "theirs.yaml").write_text("jobs: []\n")
     found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))
     assert found.returncode == 2
@@ -155,7 +156,7 @@ def test_a_file_without_a_section_of_the_trainer_is_refused(astuner: Astuner, ac
 
 
 def test_a_variable_of_a_script_is_named_with_the_key_it_feeds(astuner: Astuner, acme: Path) -> None:
-    (acme / "site" / "acme_dialect.py").write_text(SCRIPTED)
+    (acme / "site" / "acme_importer.py").write_text(SCRIPTED)
     (acme / "run.sh").write_text("python x sec.weights=$NO_SUCH_MODEL sec.dice=$NO_SUCH_SEED sec.name=a_$(date) sec.batch=3\n")
     found = astuner("config", "import", str(acme / "run.sh"), "--from", "acme", "--out", str(acme / "t.yaml"), "--json")
     document = json.loads(found.stdout)

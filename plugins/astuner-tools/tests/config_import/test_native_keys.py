@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from astuner.settings.config.alignment import Alignment, Constant, Import, Row
-from astuner.settings.config.dialects import Answer
+from astuner.settings.config.importers import Answer
 from astuner.settings.config.trees import flatten
 from astuner_tools.config_import.native_keys import translate_native
 

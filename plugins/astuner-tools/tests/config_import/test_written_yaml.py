@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astuner.settings.config.dialects import Answer
+from astuner.settings.config.importers import Answer
 from astuner.settings.config.loading import examine_config
 from astuner.settings.config.trees import flatten
 from astuner.settings.config.yaml_lines import read_yaml

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.aliases import ROOT_ALIASES
-from astuner.settings.config.dialects import SpokenDialect, find_dialect, format_notices, move_places
+from astuner.settings.config.importers import ChosenImporter, find_importer, format_notices, move_places
 from astuner.settings.config.model import Config
 from astuner.settings.config.places import ROOT, Place
 from astuner.settings.config.similar_paths import find_similar_path
@@ -34,8 +34,8 @@ class ConfigFile:
     places: dict[str, Place]
     problems: tuple[Problem, ...] = ()
     """Of the root sections."""
-    dialect: SpokenDialect | None = None
-    """The other trainer's way to write configurations that it is written in."""
+    importer: ChosenImporter | None = None
+    """The importer of the other trainer that it is written for."""
     notices: tuple[str, ...] = ()
     """What became of the keys of that trainer."""
 
@@ -57,10 +57,10 @@ def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile
     document = read_yaml(text, path)
     places = {key: (path, line) for key, line in document.lines.items()}
     values, notices = document.values, []
-    if (dialect := find_dialect(values, path)) is not None:
-        translation = dialect.translate(values, path, is_file=True)
+    if (importer := find_importer(values, path)) is not None:
+        translation = importer.translate(values, path, is_file=True)
         values, places = translation.roots, move_places(places, translation.answers)
-        notices = format_notices(dialect.name, translation.answers)
+        notices = format_notices(importer.name, translation.answers)
     written_root, problems = _check_roots(values, places, path, native_roots)
     known = {key: value or {} for key, value in values.items() if key in (written_root, *native_roots)}
     roots = {ROOT if key == written_root else key: value if isinstance(value, dict) else {} for key, value in known.items()}
@@ -70,7 +70,7 @@ def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile
         written_root=written_root,
         places={_rename_root(key, written_root): place for key, place in places.items()},
         problems=tuple(problems),
-        dialect=dialect,
+        importer=importer,
         notices=tuple(notices),
     )
 

@@ -12,7 +12,7 @@ from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.aliases import Renaming
 from astuner.settings.config.checks import Checks
 from astuner.settings.config.config_file import list_native_roots, read_config_file
-from astuner.settings.config.dialects import translate_overrides
+from astuner.settings.config.importers import translate_overrides
 from astuner.settings.config.interpolation import Interpolation
 from astuner.settings.config.model import Config
 from astuner.settings.config.overrides import Overrides, read_overrides
@@ -113,8 +113,8 @@ def examine_config(
     file = read_config_file(path, native_roots)
     command = read_overrides(overrides, backbone, native_roots)
     translated = list(file.notices)
-    if file.dialect is not None and command.tree:
-        translated += translate_overrides(file.dialect, command.tree, command.places, path)
+    if file.importer is not None and command.tree:
+        translated += translate_overrides(file.importer, command.tree, command.places, path)
     renaming = Renaming()
     renaming.apply(file.roots[ROOT], file.places)
     renaming.apply(command.tree.setdefault(ROOT, {}), command.places)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from astuner.settings.config.dialects import GROUP as DIALECTS
+from astuner.settings.config.importers import GROUP as IMPORTERS
 
 KINDS: Mapping[str, str | None] = {
     "reader": "astuner.readers",
@@ -24,8 +24,8 @@ KINDS: Mapping[str, str | None] = {
 """Group by kind; None for kinds that are only named by path, since every user writes their own."""
 
 
-GROUPS: Mapping[str, str | None] = {**KINDS, "service": "astuner.services", "dialect": DIALECTS}
-"""With services and dialects, which are found and listed like components, but not scaffolded."""
+GROUPS: Mapping[str, str | None] = {**KINDS, "service": "astuner.services", "importer": IMPORTERS}
+"""With services and importers, which are found and listed like components, but not scaffolded."""
 
 
 def parse_kind(text: str) -> str:

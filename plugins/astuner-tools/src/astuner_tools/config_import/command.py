@@ -13,7 +13,7 @@ from astuner.cli.output import align_columns, print_json
 from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner.settings.config.dialects import Answer
+    from astuner.settings.config.importers import Answer
     from astuner_tools.config_import.importing import Imported
 
 EXAMPLE = """\b

@@ -16,7 +16,7 @@ from astuner.contract.errors import AstunerError, ConfigError, Problem, UsageErr
 from astuner.contract.protocols import BackboneTraits
 from astuner.contract.protocols.traits import read_traits
 from astuner.settings.config.alignment import Alignment
-from astuner.settings.config.dialects import Answer, Translation, load_dialect
+from astuner.settings.config.importers import Answer, Translation, load_importer
 from astuner.settings.config.interpolation import Interpolation
 from astuner.settings.config.loading import LoadedConfig, examine_config
 from astuner.settings.config.model import Config
@@ -62,16 +62,16 @@ class Imported:
 
 
 def list_sources() -> tuple[str, ...]:
-    """Return what `--from` takes here: the names of installed dialects, and of backbones with a configuration of their own."""
-    return tuple(sorted({*_list_dialects(), *_list_aligned()}))
+    """Return what `--from` takes here: the names of installed importers, and of backbones with a configuration of their own."""
+    return tuple(sorted({*_list_importers(), *_list_aligned()}))
 
 
 def import_config(source: Path, origin: str, target: Path) -> Imported:
     """Translate a file for a place; raises `UsageError` for an unknown origin, `ConfigError` for a file that cannot be read."""
     read = _read_source(source)
     alignment: Alignment | None = None
-    if origin in _list_dialects():
-        translation = _complete(load_dialect(origin, source).translate(read.tree, source, is_file=True), read.tree)
+    if origin in _list_importers():
+        translation = _complete(load_importer(origin, source).translate(read.tree, source, is_file=True), read.tree)
     elif origin in (aligned := _list_aligned()):
         alignment = aligned[origin]
         translation = translate_native(alignment, origin, _resolve_own_keys(read.tree))
@@ -100,8 +100,8 @@ def import_config(source: Path, origin: str, target: Path) -> Imported:
     )
 
 
-def _list_dialects() -> tuple[str, ...]:
-    return tuple(candidate.name for candidate in Catalog.discover(kinds=("dialect",)).candidates("dialect"))
+def _list_importers() -> tuple[str, ...]:
+    return tuple(candidate.name for candidate in Catalog.discover(kinds=("importer",)).candidates("importer"))
 
 
 def _list_aligned() -> Mapping[str, Alignment]:
@@ -147,7 +147,7 @@ def _resolve_own_keys(values: Mapping[str, Any]) -> Tree:
 
 
 def _complete(translation: Translation, values: Mapping[str, Any]) -> Translation:
-    """Answer each leaf: one that a dialect does not mention has the name of its section's answer, or its own."""
+    """Answer each leaf: one that an importer does not mention has the name of its section's answer, or its own."""
     given = {answer.key: answer for answer in translation.answers}
     answers = []
     for leaf in flatten(values):

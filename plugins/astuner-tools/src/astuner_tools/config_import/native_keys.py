@@ -8,7 +8,7 @@ from typing import Any
 
 from astuner.contract.errors import AstunerError
 from astuner.settings.config.alignment import Alignment, Import
-from astuner.settings.config.dialects import Answer, Translation
+from astuner.settings.config.importers import Answer, Translation
 from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.config.trees import Tree, flatten, get, put
 

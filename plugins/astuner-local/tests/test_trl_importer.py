@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from astuner.settings.config.dialects import Answer
+from astuner.settings.config.importers import Answer
 from astuner.settings.config.trees import flatten
-from astuner_local.trl_dialect import DROPPED, IGNORED, READERS, RENAMED, TrlDialect
+from astuner_local.trl_importer import DROPPED, IGNORED, READERS, RENAMED, TrlImporter
 
 FIELDS: list[str] = json.loads((Path(__file__).parent / "grpo_config_fields.json").read_text())["trl 1.16.0, GRPOConfig"]
 FILE: Mapping[str, Any] = {
@@ -36,7 +36,7 @@ FILE: Mapping[str, Any] = {
 
 
 def translate(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Answer]]:
-    translation = TrlDialect().translate(values)
+    translation = TrlImporter().translate(values)
     return flatten(translation.roots["astuner"]), {answer.key: answer for answer in translation.answers}
 
 
@@ -67,7 +67,7 @@ def test_a_file_in_our_keys() -> None:
 
 
 def test_every_key_is_answered_once_in_order() -> None:
-    assert [answer.key for answer in TrlDialect().translate(FILE).answers] == list(FILE)
+    assert [answer.key for answer in TrlImporter().translate(FILE).answers] == list(FILE)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_no_key_has_two_answers() -> None:
 @pytest.mark.parametrize("value", [None, 1, "x", [], {}])
 def test_every_field_of_grpo_config_is_answered(value: object) -> None:
     assert len(FIELDS) > 70
-    answers = TrlDialect().translate({**dict.fromkeys(FIELDS, value), "num_generations": 8}).answers
+    answers = TrlImporter().translate({**dict.fromkeys(FIELDS, value), "num_generations": 8}).answers
     assert [answer.key for answer in answers] == list(dict.fromkeys([*FIELDS, "num_generations"]))
     assert [answer.key for answer in answers if not (answer.keys or answer.reason)] == []
 
@@ -111,4 +111,4 @@ def test_most_fields_of_grpo_config_have_an_answer_of_their_own() -> None:
 
 
 def test_no_file_is_taken_for_one_of_trl() -> None:
-    assert not TrlDialect().claims(FILE)
+    assert not TrlImporter().claims(FILE)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astuner.settings.config.loading import examine_config, load_config
-from astuner_ajet.dialect.ajet_dialect import AjetDialect
+from astuner_ajet.importer.ajet_importer import AjetImporter
 
 AGENT = """
 from ajet import Workflow, WorkflowOutput
@@ -119,11 +119,11 @@ def test_a_misspelt_section_on_the_command_line_is_refused(project):
     ],
 )
 def test_which_files_are_its_own(roots, claimed):
-    assert AjetDialect().claims({root: {} for root in roots}) is claimed
+    assert AjetImporter().claims({root: {} for root in roots}) is claimed
 
 
 def translate(**roots):
-    return AjetDialect().translate(roots).roots
+    return AjetImporter().translate(roots).roots
 
 
 def test_a_dataset_needs_no_question_and_may_repeat_rows():
@@ -145,7 +145,7 @@ def test_its_own_judge_keeps_its_formula():
 
 def test_a_translation_leaves_the_file_alone():
     values = {"ajet": {"rollout": {"mode": "async"}}}
-    AjetDialect().translate(values)
+    AjetImporter().translate(values)
     assert values == {"ajet": {"rollout": {"mode": "async"}}}
 
 

@@ -1,6 +1,6 @@
-"""Configurations that are written for another trainer: an installed dialect translates them before they are read.
+"""Configurations that are written for another trainer: an installed importer translates them before they are read.
 
-A dialect is a class in the entry-point group `astuner.dialects`.
+An importer is a class in the entry-point group `astuner.importers`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.places import Place
 from astuner.settings.config.trees import Tree
 
-GROUP = "astuner.dialects"
+GROUP = "astuner.importers"
 
 
 @frozen(kw_only=True)
@@ -42,50 +42,50 @@ class Translation:
     """For every key that has another name or value, or is left out. Keys of a section that moves as a whole move with it."""
 
 
-class Dialect(Protocol):
-    """A trainer's way to write configurations. Made without arguments, in the driver, whenever a file is read."""
+class Importer(Protocol):
+    """Translates the configurations of another trainer. Made without arguments, in the driver, whenever a file is read."""
 
     def claims(self, values: Mapping[str, Any]) -> bool:
-        """Whether a file is written in this dialect; `values` are its root sections."""
+        """Whether a file is written for the other trainer; `values` are its root sections."""
 
     def translate(self, values: Mapping[str, Any], *, file: Mapping[str, Any] | None = None) -> Translation:
         """Translate a file, or what the command line sets for `file`, whose own keys are then below `astuner` already."""
 
 
 @frozen(kw_only=True)
-class SpokenDialect:
-    """The dialect of a file."""
+class ChosenImporter:
+    """The importer that claims a file."""
 
     name: str
-    dialect: Dialect
+    importer: Importer
     values: Mapping[str, Any]
     """The file as it was written."""
     blame: str
 
     def translate(self, values: Mapping[str, Any], path: Path, *, is_file: bool) -> Translation:
-        """Translate the file, or a tree of the command line; raises `ConfigError` with the blame if the dialect fails."""
+        """Translate the file, or a tree of the command line; raises `ConfigError` with the blame if the importer fails."""
         file = None if is_file else self.values
-        found: Translation = _call(lambda: self.dialect.translate(values, file=file), self.blame, path)
+        found: Translation = _call(lambda: self.importer.translate(values, file=file), self.blame, path)
         return found
 
 
-def find_dialect(values: Any, path: Path) -> SpokenDialect | None:
-    """Return the installed dialect that a file is written in; raises `ConfigError` with the blame if one fails."""
+def find_importer(values: Any, path: Path) -> ChosenImporter | None:
+    """Return the installed importer that claims a file; raises `ConfigError` with the blame if one fails."""
     if not isinstance(values, Mapping):
         return None
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         blame = _format_blame(point)
-        dialect: Dialect = _call(lambda point=point: point.load()(), blame, path)  # type: ignore[misc] # bound at once
-        if _call(lambda dialect=dialect: dialect.claims(values), blame, path):  # type: ignore[misc] # as above
-            return SpokenDialect(name=point.name, dialect=dialect, values=values, blame=blame)
+        importer: Importer = _call(lambda point=point: point.load()(), blame, path)  # type: ignore[misc] # bound at once
+        if _call(lambda importer=importer: importer.claims(values), blame, path):  # type: ignore[misc] # as above
+            return ChosenImporter(name=point.name, importer=importer, values=values, blame=blame)
     return None
 
 
-def load_dialect(name: str, path: Path) -> SpokenDialect:
-    """Return an installed dialect; raises `ConfigError` with the blame if it fails, `KeyError` for an unknown name."""
+def load_importer(name: str, path: Path) -> ChosenImporter:
+    """Return an installed importer; raises `ConfigError` with the blame if it fails, `KeyError` for an unknown name."""
     point = entry_points(group=GROUP)[name]
     blame = _format_blame(point)
-    return SpokenDialect(name=name, dialect=_call(lambda: point.load()(), blame, path), values={}, blame=blame)
+    return ChosenImporter(name=name, importer=_call(lambda: point.load()(), blame, path), values={}, blame=blame)
 
 
 def move_places(places: Mapping[str, Place], answers: Sequence[Answer]) -> dict[str, Place]:
@@ -112,15 +112,15 @@ def format_notices(name: str, answers: Sequence[Answer]) -> list[str]:
     return notices
 
 
-def translate_overrides(spoken: SpokenDialect, tree: Tree, places: dict[str, Place], path: Path) -> list[str]:
+def translate_overrides(chosen: ChosenImporter, tree: Tree, places: dict[str, Place], path: Path) -> list[str]:
     """Translate what the command line sets, in place; return the notices."""
-    translation = spoken.translate(tree, path, is_file=False)
+    translation = chosen.translate(tree, path, is_file=False)
     moved = move_places(places, translation.answers)
     tree.clear()
     tree.update(translation.roots)
     places.clear()
     places.update(moved)
-    return format_notices(spoken.name, translation.answers)
+    return format_notices(chosen.name, translation.answers)
 
 
 def _describe_move(answer: Answer) -> str:
@@ -146,4 +146,4 @@ def _call(function: Callable[[], Any], blame: str, path: Path) -> Any:
 
 def _format_blame(point: EntryPoint) -> str:
     where = "" if point.dist is None else f" from {point.dist.name} {point.dist.version}"
-    return f"dialect '{point.name}'{where}"
+    return f"importer '{point.name}'{where}"

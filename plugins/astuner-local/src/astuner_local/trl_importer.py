@@ -1,11 +1,11 @@
-"""The dialect `trl`: what `trl grpo --config FILE` reads, as a run on one machine."""
+"""The importer `trl`: what `trl grpo --config FILE` reads, as a run on one machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from astuner.settings.config.dialects import Answer, Translation
+from astuner.settings.config.importers import Answer, Translation
 from astuner.settings.config.trees import Tree, put
 
 Keys = Mapping[str, Any]
@@ -209,7 +209,7 @@ READERS: Mapping[str, Callable[[Keys], Keys]] = {
 """Keys whose values are not the same here; each reader gets all values of the file."""
 
 
-class TrlDialect:
+class TrlImporter:
     """Translates for `astuner config import`; a file of TRL is not run as it is, since it names no agent."""
 
     def claims(self, values: Keys) -> bool:

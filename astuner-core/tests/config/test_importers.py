@@ -1,4 +1,4 @@
-"""A file that is written for another trainer is translated by the dialect that claims it, and each key is answered."""
+"""A file that is written for another trainer is translated by the importer that claims it, and each key is answered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from attrs import frozen
 
 from astuner.contract.errors import ConfigError
-from astuner.settings.config.dialects import Answer, Translation, format_notices
+from astuner.settings.config.importers import Answer, Translation, format_notices
 from astuner.settings.config.loading import examine_config, load_config
 
 YAML = "other:\n  heat: {temp: 0.5}\n  gone: 1\nhydra: 1\n"
@@ -57,8 +57,8 @@ class Point:
 
 
 @pytest.fixture
-def conf(tmp_path, dialects):
-    dialects.append(Point(Other))
+def conf(tmp_path, importers):
+    importers.append(Point(Other))
     path = tmp_path / "tune.yaml"
     path.write_text(YAML)
     return path
@@ -89,15 +89,15 @@ def test_what_the_command_line_sets_is_translated(conf):
     assert examine(conf, "heat.temp=0.25").config.rollout.temperature == 0.25
 
 
-def test_a_file_that_no_dialect_claims_is_read_as_it_is(conf):
+def test_a_file_that_no_importer_claims_is_read_as_it_is(conf):
     conf.write_text("astuner:\n  rollout: {temperature: 0.75}\n")
     loaded = examine(conf)
     assert (loaded.config.rollout.temperature, loaded.notices) == (0.75, ())
 
 
-def test_a_dialect_that_fails_is_named(conf, dialects):
-    dialects[:] = [Point(Broken)]
-    with pytest.raises(ConfigError, match="dialect 'other' could not read it: KeyError: 'temp'"):
+def test_an_importer_that_fails_is_named(conf, importers):
+    importers[:] = [Point(Broken)]
+    with pytest.raises(ConfigError, match="importer 'other' could not read it: KeyError: 'temp'"):
         load_config(conf)
 
 

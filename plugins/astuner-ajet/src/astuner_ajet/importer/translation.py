@@ -12,9 +12,9 @@ from typing import Any, Literal
 import attrs
 from attrs import define, field
 
-from astuner.settings.config.dialects import Answer, Translation
+from astuner.settings.config.importers import Answer, Translation
 from astuner.settings.config.model import Config
-from astuner_ajet.dialect.keys import (
+from astuner_ajet.importer.keys import (
     DROPPED,
     DROPPED_VERL,
     EMBEDDING,

@@ -1,4 +1,4 @@
-"""The dialect `ajet`: a YAML of AgentJet or ASTuner is read as it is."""
+"""The importer `ajet`: a YAML of AgentJet or ASTuner is read as it is."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from astuner.settings.config.dialects import Translation
-from astuner_ajet.dialect.keys import HYDRA, ROOTS
-from astuner_ajet.dialect.translation import ROOT, Translator
+from astuner.settings.config.importers import Translation
+from astuner_ajet.importer.keys import HYDRA, ROOTS
+from astuner_ajet.importer.translation import ROOT, Translator
 
 
-class AjetDialect:
+class AjetImporter:
     """Claims every file with the root `ajet`, and one with the root `astuner` that says where its defaults are read from."""
 
     def claims(self, values: Mapping[str, Any]) -> bool:
