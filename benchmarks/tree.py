@@ -23,9 +23,9 @@ from astuner.contract.protocols import EpisodeIdentity
 from astuner.contract.schema import Call
 from astuner.contract.token_streams import prompt_length, stream_length
 from astuner.episodes.builtin.trackers.timeline import TimelineTracker
-from astuner.model.gateway.dialects.chat_completions import chat_request
 from astuner.model.gateway.recording.messages import MessageReader
 from astuner.model.gateway.tree.token_tree import TokenTree
+from astuner.model.gateway.wire_apis.chat_completions import chat_request
 from astuner.model.rendering import TemplateRenderer
 
 REPOSITORY = Path(__file__).parents[1]

@@ -23,7 +23,7 @@ def document() -> str:
     tables = [*_components(projects), *_libraries(projects), *_engines(projects)]
     tables += [*_words(projects, "engine_ranks"), *_words(projects, "short_services")]
     tables += [*_lists(projects, "heavy_modules"), *_lists(projects, "api_keys")]
-    tables += _lists(projects, "tiny_models")
+    tables += [*_lists(projects, "tiny_models"), *_words(projects, "wire_api_paths")]
     return "\n".join([HEAD, *tables]).rstrip() + "\n"
 
 

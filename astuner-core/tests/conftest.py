@@ -1,4 +1,4 @@
-"""Real tokenizers made on the spot, with the chat templates of model families; runs made up on disk."""
+"""Renderers of real tokenizers; runs made up on disk."""
 
 from __future__ import annotations
 
@@ -10,35 +10,14 @@ from typing import Any
 import pytest
 import yaml
 from attrs import evolve
+from made_renderers import make_renderer, renderer
 
 from astuner.contract.schema import Episode
-from astuner.model.rendering import TemplateRenderer
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import EpisodeFiles
 from astuner_devkit.episodes import group
-from astuner_devkit.tokenizer import tiny_tokenizer
 
-
-def build_tokenizer(template: str = "chatml") -> Any:
-    path = Path(__file__).parent / "rendering" / "templates" / f"{template}.jinja"
-    return tiny_tokenizer(path.read_text() if path.exists() else None)
-
-
-@pytest.fixture(scope="session")
-def make_renderer() -> Callable[[str], TemplateRenderer]:
-    made: dict[str, TemplateRenderer] = {}
-
-    def make(template: str) -> TemplateRenderer:
-        if template not in made:
-            made[template] = TemplateRenderer(build_tokenizer(template))
-        return made[template]
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def renderer(make_renderer: Callable[[str], TemplateRenderer]) -> TemplateRenderer:
-    return make_renderer("chatml")
+__all__ = ["make_renderer", "renderer", "write_run"]
 
 
 @pytest.fixture

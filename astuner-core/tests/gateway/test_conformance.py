@@ -21,9 +21,9 @@ from astuner.contract.schema import Capabilities, Chunk, Request, Sampling
 from astuner.contract.token_streams import prompt_length, stream_ids
 from astuner.model.gateway import EpisodeRecorder, EpisodeSpec
 from astuner.model.gateway.api_keys import Caller
-from astuner.model.gateway.dialects.chat_completions import chat_request
 from astuner.model.gateway.recording.choice_events import Answer, Done
 from astuner.model.gateway.recording.request import ChatRequest
+from astuner.model.gateway.wire_apis.chat_completions import chat_request
 from astuner.model.rendering import TemplateRenderer
 from astuner.model.rendering.errors import ApiError
 from astuner_devkit.tokenizer import tiny_tokenizer

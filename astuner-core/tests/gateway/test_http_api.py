@@ -12,9 +12,13 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from openai_fields import (  # noqa: F401 - these tests are run for the paths below
+    test_errors_have_one_shape_in_every_api_of_openai,
+    test_every_field_takes_or_refuses_a_value_of_any_type,
+    test_numbers_and_nestings_that_nothing_could_carry_are_400,
+)
 
 from astuner.contract.errors import AstunerError
-from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner.model.gateway import Gateway
 from astuner.model.gateway.api_keys import mint, read_key
 
@@ -51,63 +55,8 @@ BODIES: dict[str, dict[str, Any]] = {
         "functions": [],
         "logit_bias": {},
     },
-    "/responses": {
-        "input": [
-            {"role": "user", "content": [{"type": "input_text", "text": "hello"}]},
-            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
-            {"type": "function_call", "call_id": "1", "name": "add", "arguments": "{}"},
-            {"type": "function_call_output", "call_id": "1", "output": "3"},
-        ],
-        "instructions": "be brief",
-        "tools": [{"type": "function", **ADD}],
-        "tool_choice": {"type": "function", "name": "add"},
-        "parallel_tool_calls": True,
-        "max_output_tokens": 5,
-        "text": {"format": {"type": "text"}},
-        "reasoning": {"effort": "low"},
-        "metadata": {},
-        "store": True,
-        "previous_response_id": None,
-        "include": [],
-        "top_logprobs": 1,
-        "truncation": "auto",
-        "stream": False,
-    },
-    "/completions": {
-        "prompt": "hello",
-        "suffix": "",
-        "echo": False,
-        "best_of": 1,
-        "n": 1,
-        "stop": "x",
-        "seed": 1,
-        "logprobs": 1,
-        "max_tokens": 5,
-        "stream": False,
-        "stream_options": {},
-    },
 }
-
-ODD = [
-    None,
-    True,
-    0,
-    -1,
-    1.5,
-    10**400,
-    "",
-    "x",
-    "\ud800",
-    [],
-    {},
-    [[]],
-    [None],
-    [5],
-    {"type": []},
-    {"type": "function"},
-    {"x": 1},
-]
-"""Values of every JSON type, few of them right anywhere."""
+COUNTS: dict[str, Any] = {}
 
 
 @asynccontextmanager
@@ -191,72 +140,6 @@ async def test_a_bad_body_is_400_and_names_the_parameter(serving: Any, change: d
 async def test_what_is_not_a_json_object_is_400(serving: Any, body: bytes) -> None:
     response, _ = await post(serving, body)
     assert response.status_code == 400
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("path", BODIES)
-@pytest.mark.parametrize(
-    "value",
-    ["NaN", "-Infinity", "1e400", "1" + "0" * 5000, "[" * 101 + "]" * 101, '{"a":' * 900 + "1" + "}" * 900],
-    ids=["nan", "infinity", "too large", "too many digits", "deep list", "deep object"],
-)
-async def test_numbers_and_nestings_that_nothing_could_carry_are_400(serving: Any, path: str, value: str) -> None:
-    body = json.dumps({**BODIES[path], "metadata": "VALUE"}).replace('"VALUE"', value)
-    async with serving("yes") as stage, http(stage) as client:
-        response = await client.post(path, content=body)
-    assert response.status_code == 400
-    assert response.json()["error"]["message"]
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("path", BODIES)
-async def test_every_field_takes_or_refuses_a_value_of_any_type(serving: Any, path: str) -> None:
-    bodies = [{**BODIES[path], name: value} for name in BODIES[path] for value in ODD]
-    if path != "/completions":
-        name = "messages" if path == "/chat/completions" else "input"
-        items = BODIES[path][name]
-        odd_items = [
-            [*items[:place], {**item, key: value}, *items[place + 1 :]]
-            for place, item in enumerate(items)
-            for key in item
-            for value in ODD
-        ]
-        bodies += [{**BODIES[path], name: changed} for changed in odd_items]
-    async with serving(lambda prompt, request: "yes") as stage, http(stage) as client:
-        statuses = {(await client.post(path, content=json.dumps(body))).status_code for body in bodies}
-    assert statuses == {200, 400}
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("path", BODIES)
-async def test_errors_have_one_shape_in_every_api_of_openai(serving: Any, path: str) -> None:
-    body = BODIES[path]
-    async with serving(engine=Down(), max_steps=1, gateway={"max_body_bytes": 5000}) as stage, http(stage) as client:
-        responses = [
-            await client.post(path, json={**body, "x": "y" * 5000}),
-            await client.post(path, json=body, headers={"Authorization": "Bearer x"}),
-            await client.post(path, json=body),
-            await client.post(path, json=body),
-        ]
-    assert [response.status_code for response in responses] == [413, 401, 503, 403]
-    assert {tuple(response.json()["error"]) for response in responses} == {("message", "type", "param", "code")}
-    assert responses[2].headers["retry-after"] == "1"
-
-
-class Down:
-    """An engine whose server is gone."""
-
-    capabilities = Capabilities()
-
-    async def start(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def release(self, session: str) -> None: ...
-
-    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
-        raise ConnectionRefusedError("no engine at 127.0.0.1")
-        yield
 
 
 @pytest.mark.asyncio

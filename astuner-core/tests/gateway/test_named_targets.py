@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-import httpx
 import pytest
+from api_targets import (
+    post,
+)
 from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,20 +22,9 @@ from astuner_devkit.episodes import episode
 USER = [{"role": "user", "content": "hello"}]
 BODIES: dict[str, dict[str, Any]] = {
     "/chat/completions": {"messages": USER},
-    "/completions": {"prompt": "hello"},
-    "/responses": {"input": USER},
-    "/messages": {"messages": USER, "max_tokens": 50},
 }
+COUNTS: dict[str, Any] = {}
 TAGS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)
-
-
-async def post(
-    stage: Any, path: str, model: Any, *, agent: str = "agent", target: str | None = None, **more: Any
-) -> httpx.Response:
-    api = stage.recorder.tuner.as_oai_baseurl_apikey(agent, target)
-    headers = {"x-api-key": api.api_key, "authorization": f"Bearer {api.api_key}"}
-    async with httpx.AsyncClient(base_url=api.base_url, headers=headers, timeout=None) as client:
-        return await client.post(path, json={**BODIES[path], "model": model, **more})
 
 
 @given(TAGS)
@@ -89,43 +79,10 @@ def test_a_request_trains_only_what_its_key_and_its_tag_both_may(trainable: list
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("path", BODIES)
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_side_call_is_recorded_and_not_trained(serving: Any, path: str, stream: bool) -> None:
-    async with serving("yes", trainable_targets=["main"]) as stage:
-        for model in ("astuner", "astuner@side", "anything", "astuner@main"):
-            assert (await post(stage, path, model, target="main", stream=stream)).status_code == 200
-    assert [(call.agent, call.target_tag, call.untrained) for call in stage.recorder.calls] == [
-        ("agent", "main", None),
-        ("agent", "side", "frozen_agent"),
-        ("agent", "main", None),
-        ("agent", "main", None),
-    ]
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("path", BODIES)
-async def test_a_frozen_key_trains_nothing_whatever_its_requests_name(serving: Any, path: str) -> None:
-    async with serving("yes", trainable_targets=["main"]) as stage:
-        await post(stage, path, "astuner@main", agent="judge")
-    assert [(call.target_tag, call.untrained) for call in stage.recorder.calls] == [("main", "frozen_agent")]
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("path", BODIES)
-async def test_a_misspelt_name_is_refused_with_what_is_served(serving: Any, path: str) -> None:
-    async with serving("yes", trainable_targets=["agent"]) as stage:
-        answer = await post(stage, path, "astunr@side")
-    assert answer.status_code == 404
-    assert "'astuner@TAG'" in answer.json()["error"]["message"]
-    assert not stage.recorder.calls
-
-
-@pytest.mark.asyncio
 async def test_a_long_body_names_its_target_too(serving: Any) -> None:
     long = [{"role": "user", "content": "word " * 60_000}]
     async with serving("yes", trainable_targets=["agent"], max_model_len=10**6) as stage:
-        await post(stage, "/chat/completions", "astuner@side", messages=long)
+        await post(stage, "/chat/completions", BODIES, "astuner@side", messages=long)
     assert [call.untrained for call in stage.recorder.calls] == ["frozen_agent"]
 
 
@@ -133,17 +90,19 @@ async def test_a_long_body_names_its_target_too(serving: Any) -> None:
 async def test_side_calls_do_not_use_up_the_steps_of_the_agent(serving: Any) -> None:
     async with serving("yes", trainable_targets=["agent"], max_steps=2) as stage:
         models = ("astuner@side", "astuner", "astuner@side", "astuner", "astuner@side", "astuner")
-        codes = [(await post(stage, "/chat/completions", model)).status_code for model in models]
+        codes = [(await post(stage, "/chat/completions", BODIES, model)).status_code for model in models]
     assert codes == [200, 200, 200, 200, 200, 403]
 
 
 @pytest.mark.asyncio
 async def test_a_main_line_goes_on_past_side_calls_of_its_own_conversation(serving: Any) -> None:
     async with serving(["one", "A title", "two"], trainable_targets=["agent"]) as stage:
-        await post(stage, "/chat/completions", "astuner")
+        await post(stage, "/chat/completions", BODIES, "astuner")
         history = [*USER, {"role": "assistant", "content": "one"}]
-        await post(stage, "/chat/completions", "astuner@title", messages=[*history, {"role": "user", "content": "a title"}])
-        await post(stage, "/chat/completions", "astuner", messages=[*history, {"role": "user", "content": "go on"}])
+        await post(
+            stage, "/chat/completions", BODIES, "astuner@title", messages=[*history, {"role": "user", "content": "a title"}]
+        )
+        await post(stage, "/chat/completions", BODIES, "astuner", messages=[*history, {"role": "user", "content": "go on"}])
     assert [(call.parent, call.untrained) for call in stage.recorder.calls] == [(None, None), (0, "frozen_agent"), (0, None)]
 
 
@@ -157,24 +116,7 @@ async def test_the_model_of_a_target_is_listed_by_its_name(serving: Any) -> None
 @pytest.mark.asyncio
 async def test_the_transcript_names_the_target(serving: Any) -> None:
     async with serving("yes", trainable_targets=["agent"]) as stage:
-        await post(stage, "/chat/completions", "astuner")
-        await post(stage, "/chat/completions", "astuner@title")
+        await post(stage, "/chat/completions", BODIES, "astuner")
+        await post(stage, "/chat/completions", BODIES, "astuner@title")
     lines = format_transcript(evolve(episode(), calls=stage.recorder.calls), tokens=True).splitlines()
     assert [line for line in lines if "assistant" in line] == ["  assistant: yes", "  assistant (agent@title): yes"]
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("path", [*BODIES, "/messages/count_tokens"])
-@pytest.mark.parametrize("model", ["astuner", "astuner@side"])
-async def test_a_key_ends_with_its_episode_in_every_api(serving: Any, path: str, model: str) -> None:
-    async with serving("yes") as stage:
-        await stage.recorder.close()
-        await asyncio.sleep(0)
-        body = BODIES.get(path, BODIES["/messages"])
-        api = stage.recorder.tuner.as_oai_baseurl_apikey("agent")
-        headers = {"x-api-key": api.api_key, "authorization": f"Bearer {api.api_key}"}
-        async with httpx.AsyncClient(base_url=api.base_url, headers=headers) as client:
-            answer = await client.post(path, json={**body, "model": model})
-    assert answer.status_code == 401
-    assert "no open episode" in answer.json()["error"]["message"]
-    assert not stage.recorder.calls

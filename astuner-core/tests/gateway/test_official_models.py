@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import httpx
 import pytest
 from official_templates import make_tokenizer, official_renderer, read_template
 
@@ -57,24 +56,6 @@ async def test_a_streamed_answer_matches_it_too(serving: Any) -> None:
         stream = await stage.client().chat.completions.create(model="any", messages=[USER], stream=True)
         texts = [chunk.choices[0].delta.content or "" async for chunk in stream]
     assert OPEN_R1.match("".join(texts))
-
-
-@pytest.mark.asyncio
-async def test_so_it_does_in_the_responses_api(serving: Any) -> None:
-    async with serving(PERFECT) as stage:
-        answer = await stage.client().responses.create(model="any", input="57*83?")
-    assert [item.type for item in answer.output] == ["message"]
-    assert OPEN_R1.match(answer.output_text)
-
-
-@pytest.mark.asyncio
-async def test_so_it_does_in_the_messages_api(serving: Any) -> None:
-    async with serving(PERFECT) as stage:
-        api = stage.recorder.tuner.as_oai_baseurl_apikey("scout")
-        async with httpx.AsyncClient(base_url=api.base_url, headers={"x-api-key": api.api_key}) as client:
-            answer = await client.post("/messages", json={"model": "any", "max_tokens": 200, "messages": [USER]})
-    assert answer.json()["content"] == [{"type": "text", "text": PERFECT}]
-    assert OPEN_R1.match(PERFECT)
 
 
 @pytest.mark.asyncio

@@ -30,6 +30,8 @@ class Published:
     """The backbones that make tiny models for `astuner warm-start --tiny`, by package."""
     heavy_modules: Mapping[str, Sequence[str]] = field(factory=dict)
     """Modules that must not be imported before they are used, by package; core's own are known to it."""
+    wire_api_paths: Mapping[str, Sequence[str]] = field(factory=dict)
+    """The paths of wire APIs, by name, so that a call of one that is not installed is answered with what to install."""
     api_keys: Mapping[str, Sequence[str]] = field(factory=dict)
     """Environment variables that hold the usual API keys of a package."""
 

@@ -31,10 +31,10 @@ from astuner.episodes.builtin.trackers.linear import LinearTracker
 from astuner.episodes.builtin.trackers.timeline import TimelineTracker
 from astuner.model.gateway import EpisodeRecorder, EpisodeSpec
 from astuner.model.gateway.api_keys import Caller
-from astuner.model.gateway.dialects.chat_completions import chat_request
 from astuner.model.gateway.recording.choice_events import Answer, Done
 from astuner.model.gateway.recording.messages import encode_meaning
 from astuner.model.gateway.recording.request import ChatRequest
+from astuner.model.gateway.wire_apis.chat_completions import chat_request
 from astuner.model.rendering import TemplateRenderer
 from astuner.model.rendering.errors import ApiError
 

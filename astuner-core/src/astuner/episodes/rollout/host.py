@@ -71,6 +71,7 @@ async def open_rollouts(
             public_url=options.public_url,
             max_body_bytes=options.max_body_bytes,
             max_connections=options.max_connections,
+            disabled_plugins=run_info.config.plugins.disabled,
         )
         await gateway.start()
         stack.push_async_callback(gateway.close)

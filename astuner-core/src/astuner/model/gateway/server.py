@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ from attrs import define, field
 
 from astuner.contract.errors import AstunerError
 from astuner.model.gateway.api_keys import new_secret
-from astuner.model.gateway.app import App, make_app
+from astuner.model.gateway.app import make_app
 from astuner.model.gateway.client_library import client_library
 from astuner.model.gateway.recording.recorder import EpisodeRecorder
+from astuner.model.gateway.route_table import App
 from astuner.model.gateway.transport import make_client
 from astuner.model.gateway.tuner import GatewayTuner, ModelFacts
 from astuner.model.http_server import ServerLimits, guard_hosts, listen, make_server
@@ -47,6 +48,8 @@ class Gateway:
     """None for what the context needs."""
     _max_connections: int = field(default=4096, kw_only=True)
     _model_name: str = field(default="astuner", kw_only=True)
+    _disabled_plugins: Collection[str] = field(default=(), kw_only=True)
+    """Names of wire APIs, or of their distributions, that are not served."""
     _recorders: dict[str, EpisodeRecorder] = field(factory=dict, init=False)
     _serials: Iterator[int] = field(factory=itertools.count, init=False)
     _pool: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(READERS, "gateway"), init=False)
@@ -75,7 +78,12 @@ class Gateway:
     async def start(self) -> None:
         """Listen. The running event loop becomes the gateway's."""
         self._loop = asyncio.get_running_loop()
-        self._app = make_app(self.recorder, model_name=self._model_name, max_body_bytes=self._max_body_bytes)
+        self._app = make_app(
+            self.recorder,
+            model_name=self._model_name,
+            max_body_bytes=self._max_body_bytes,
+            disabled_plugins=self._disabled_plugins,
+        )
         self._socket = _listen(self._host, self._port)
         guarded = guard_hosts(self._app, self._host, public_url=self._public_url)
         self._server = make_server(guarded, ServerLimits(max_connections=self._max_connections), name="gateway")

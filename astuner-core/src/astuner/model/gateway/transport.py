@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.model.gateway.app import CANCELS
 
 if TYPE_CHECKING:
-    from astuner.model.gateway.app import App
+    from astuner.model.gateway.route_table import App
 
 
 def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
@@ -52,8 +52,6 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
                 return await self._sockets[here][0].handle_async_request(request)
             timeout = request.extensions.get("timeout", {}).get("read")
             exchange = _Exchange(await request.aread())
-            if b'"stream"' not in exchange.body:
-                return await send_at_once(exchange, request, timeout)
             exchange.task = asyncio.create_task(exchange.run(app, _scope(request)))
             try:
                 async with asyncio.timeout(timeout):
@@ -64,6 +62,9 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
             except BaseException:
                 await exchange.end()
                 raise
+            if exchange.is_whole:
+                # Without a stream, an answer in one piece takes less time.
+                return http.Response(status, headers=headers, content=exchange.content())
             return http.Response(status, headers=headers, stream=Parts(exchange, timeout, request))
 
         async def _open_sockets(self, here: asyncio.AbstractEventLoop) -> None:
@@ -80,16 +81,6 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
             held = hold()
             self._sockets[here] = transport, held
             await anext(held)
-
-    async def send_at_once(exchange: _Exchange, request: Any, timeout: float | None) -> Any:
-        # Without its own task and stream, an answer in one piece takes half the time.
-        try:
-            async with asyncio.timeout(timeout):
-                await exchange.run(app, _scope(request))
-        except TimeoutError:
-            raise http.ReadTimeout("no answer in time", request=request) from None
-        status, headers = await exchange.started
-        return http.Response(status, headers=headers, content=exchange.content())
 
     class SharedClient(http.AsyncClient):  # type: ignore[misc] # as above
         """Stays open when one of its users closes it."""
@@ -116,10 +107,13 @@ class _Exchange:
 
     def __init__(self, body: bytes) -> None:
         self.started: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.get_running_loop().create_future()
+        """The status and the headers: of a stream, once it begins, and of any other answer, once it is there."""
         self.parts: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.task: asyncio.Task[None] | None = None
-        self.body = body
+        self.is_whole = False
+        self._body = body
         self._given = False
+        self._head: tuple[int, list[tuple[bytes, bytes]]] = (500, [])
 
     def content(self) -> bytes:
         """Return the body of a finished answer."""
@@ -129,6 +123,8 @@ class _Exchange:
     async def run(self, app: App, scope: MutableMapping[str, Any]) -> None:
         try:
             await app(scope, self._receive, self._send)
+            if not self.started.done():
+                self.started.set_result(self._head)
         except Exception as error:  # noqa: BLE001 - handed to the client, which waits for it
             if not self.started.done():
                 self.started.set_exception(error)
@@ -146,12 +142,15 @@ class _Exchange:
             # No other message will ever come.
             await asyncio.Event().wait()
         self._given = True
-        return {"type": "http.request", "body": self.body, "more_body": False}
+        return {"type": "http.request", "body": self._body, "more_body": False}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            if not self.started.done():
-                self.started.set_result((message["status"], message["headers"]))
+            self._head = message["status"], message["headers"]
+            # Only what is sent in one piece has its length in its headers.
+            self.is_whole = any(name == b"content-length" for name, _ in message["headers"])
+            if not self.is_whole and not self.started.done():
+                self.started.set_result(self._head)
         elif message.get("body"):
             self.parts.put_nowait(message["body"])
 

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from astuner.model.gateway.api_keys import mint
+from astuner.model.gateway.published_apis import find_remedy
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
 from astuner.shared.clients.agentscope_models import (
     ModelAddress,
@@ -74,6 +75,7 @@ class RemoteTuner:
     def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
         """Return an `anthropic.AsyncAnthropic` client; `kwargs` go to its constructor. It does not retry by default."""
         anthropic = import_anthropic()
+        self._require_api("/v1/messages", "tuner.as_raw_anthropic_sdk_client()")
         found = self.as_oai_baseurl_apikey(agent_name, target_tag)
         known = {"base_url": found.anthropic_base_url, "api_key": found.api_key, "max_retries": 0}
         return anthropic.AsyncAnthropic(**{**known, **self._client_settings("anthropic"), **kwargs})
@@ -129,6 +131,9 @@ class RemoteTuner:
         """Return the arguments for the client of an SDK, named by its module, in this process."""
         return {}
 
+    def _require_api(self, path: str, user: str) -> None:
+        """Raise ImportError if the gateway is known not to serve a path; here, its answer tells."""
+
 
 @frozen(eq=False)
 class GatewayTuner(RemoteTuner):
@@ -146,6 +151,10 @@ class GatewayTuner(RemoteTuner):
 
     def _client_settings(self, sdk: str) -> Mapping[str, Any]:
         return {"http_client": self.http_client(sdk)}
+
+    def _require_api(self, path: str, user: str) -> None:
+        if (remedy := find_remedy(path)) is not None:
+            raise ImportError(f"{user} needs {path}, an API of a package that is not installed: {remedy}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemoteTuner, (self.base_url, self.secret, self.model, self.trainable_targets, self.facts)
