@@ -29,8 +29,8 @@ def test_every_public_module_exists(name: str) -> None:
     assert (place / "__init__.py").is_file() or place.with_suffix(".py").is_file()
 
 
-def test_there_are_ten_plugins() -> None:
-    assert len(PLUGINS) == 10
+def test_there_are_eleven_plugins() -> None:
+    assert len(PLUGINS) == 11
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
@@ -45,11 +45,18 @@ class Service:
 
 
 def make_app(
-    find_recorder: FindRecorder, *, model_name: str, max_body_bytes: int | None, disabled_plugins: Collection[str] = ()
+    find_recorder: FindRecorder,
+    *,
+    model_name: str,
+    max_body_bytes: int | None,
+    wire_apis: Sequence[WireApi] | None = None,
+    disabled_plugins: Collection[str] = (),
 ) -> App:
-    """Make the application."""
+    """Make the application; without `wire_apis` it serves core's own and, once their paths are called, the installed ones."""
     service = Service(find_recorder=find_recorder, model_name=model_name, max_body_bytes=max_body_bytes)
-    table = RouteTable(lambda api, route: _make_answer(api, route, service), model_name, disabled_plugins)
+    table = RouteTable(
+        lambda api, route: _make_answer(api, route, service), model_name=model_name, apis=wire_apis, disabled=disabled_plugins
+    )
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -64,8 +64,10 @@ class RouteTable:
     """The routes of all wire APIs."""
 
     _make_answer: Callable[[WireApi, Route], App]
-    _model_name: str
-    _disabled: Collection[str] = ()
+    _model_name: str = field(kw_only=True)
+    _apis: Sequence[WireApi] | None = field(default=None, kw_only=True)
+    """Those that are served; None for core's own and the installed ones."""
+    _disabled: Collection[str] = field(default=(), kw_only=True)
     """Installed APIs that the configuration leaves out."""
     _served: list[ServedRoute] = field(factory=list, init=False)
     _waiting: list[Candidate] | None = field(default=None, init=False)
@@ -74,7 +76,8 @@ class RouteTable:
     """Why installed APIs cannot be loaded."""
 
     def __attrs_post_init__(self) -> None:
-        self._add(CHAT_COMPLETIONS)
+        for api in (CHAT_COMPLETIONS,) if self._apis is None else self._apis:
+            self._add(api)
 
     def find(self, scope: Scope) -> tuple[App, Mapping[str, str]]:
         """Return what answers a request, and the parameters in its path; raises ApiError (404, 405)."""
@@ -103,6 +106,8 @@ class RouteTable:
 
     def _load_next(self, path: str) -> bool:
         """Load the API that probably serves a path; return False if there is none left."""
+        if self._apis is not None:
+            return False
         if self._waiting is None:
             offered = Catalog.discover(self._disabled, kinds=("wire_api",)).candidates("wire_api")
             self._waiting = [candidate for candidate in offered if candidate.dist != CORE]

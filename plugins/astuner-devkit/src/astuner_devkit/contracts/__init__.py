@@ -19,6 +19,7 @@ from astuner_devkit.contracts.package import PackageContract
 from astuner_devkit.contracts.reader import ReaderContract
 from astuner_devkit.contracts.sandbox import SandboxContract
 from astuner_devkit.contracts.tracker import TrackerContract
+from astuner_devkit.contracts.wire_api import WireApiContract
 
 __all__ = [
     "CONTRACTS",
@@ -38,6 +39,7 @@ __all__ = [
     "Rules",
     "SandboxContract",
     "TrackerContract",
+    "WireApiContract",
     "list_rules",
     "run_contract",
     "self_contained",
@@ -56,6 +58,7 @@ CONTRACTS: Mapping[str, type[Contract]] = {
         EnvironmentContract,
         DetectorContract,
         SandboxContract,
+        WireApiContract,
         HooksContract,
         CommandContract,
     )

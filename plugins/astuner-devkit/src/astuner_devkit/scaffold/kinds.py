@@ -36,6 +36,7 @@ SCAFFOLDS: Mapping[str, Scaffold] = {
     "sandbox": Scaffold(description="A sandbox for astuner.", section="sandbox"),
     "estimator": Scaffold(description="An advantage estimator for astuner."),
     "detector": Scaffold(description="A detector of abnormal behaviour for astuner.", section="rollout.detectors"),
+    "wire_api": Scaffold(description="An HTTP API of agents for astuner.", target="API", core_extra="rollout"),
     "hook": Scaffold(description="An extension of astuner."),
     "command": Scaffold(description="A command for astuner.", target="command"),
 }

@@ -65,7 +65,7 @@ def choose_names(kind: str, dist: str, name: str | None) -> Names:
 
 
 def _get_class_suffix(kind: str) -> str:
-    return "Hooks" if kind == "hook" else kind.capitalize()
+    return "Hooks" if kind == "hook" else "".join(word.capitalize() for word in kind.split("_"))
 
 
 def _choose_module(dist: str) -> str:
