@@ -22,6 +22,7 @@ WANTED = [
     f"{ROOT}/plugins/astuner-readers[documents,env,hf,llm,reasoning-gym,traces]",
     f"{ROOT}/plugins/astuner-loggers[tensorboard]",
     f"{ROOT}/plugins/astuner-logview",
+    f"{ROOT}/plugins/astuner-wire-apis",
     "agentscope==2.0.11",
     "anthropic",
     "build",

@@ -7,6 +7,7 @@ A class that must know the run has a classmethod `from_run(options, run_info)`, 
 (`options` is None without `Options`).
 
 What a component offers beyond that is its `traits`, one record for each kind (`astuner.contract.protocols.traits`).
+A wire API is an object, `astuner.model.gateway.wire_apis.WireApi`: data and functions, since it has nothing to be made from.
 """
 
 from __future__ import annotations
