@@ -16,6 +16,7 @@ from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.episodes.rollout.workflows import load_workflow
 from astuner.settings.config.loading import examine_config
 from astuner.settings.config.places import make_problem
+from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.planning.chooser import Chooser
 from astuner.settings.planning.component_checks import ComponentChecks, check_named_files
 from astuner.settings.planning.detector_choice import choose_detectors, idle_notices
@@ -187,9 +188,14 @@ class _Parts:
 
 
 def _choose_parts(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog) -> _Parts:
-    reader = _choose_named(chooser, "reader", "task_reader.type", loaded.config.task_reader)
-    if reader is not None:
-        chooser.attempt(lambda: check_named_files(loaded, reader))
+    section, key = loaded.config.task_reader, "astuner.task_reader.type"
+    reader = known = _choose_named(chooser, "reader", "task_reader.type", section)
+    names = [candidate.name for candidate in catalog.candidates("reader")]
+    if reader is None and (meant := find_closest(section.type, names, likeness=0.8)) is not None:
+        # What is wrong in the section of a reader whose name is misspelt is reported too.
+        known = chooser.choose("reader", meant, key, section.get_options(meant), f"task_reader.{meant}")
+    if known is not None:
+        chooser.attempt(lambda: check_named_files(loaded, known))
     judges = [named.choose(chooser) for named in list_named_judges(loaded.config.task_judge)]
     return _Parts(
         reader=reader,
