@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from astuner.contract.errors import PluginError
 from astuner.contract.plain_values import has_type, read_bool, read_number, read_text, show_value
-from astuner.contract.protocols import Judge, JudgeTraits, has_methods
+from astuner.contract.protocols import Judge, JudgeTraits, has_methods, read_traits
 from astuner.contract.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 from astuner.contract.user_values.outputs import find_numbers
 from astuner.contract.user_values.verdicts import check_verdict
@@ -77,7 +77,7 @@ class JudgeAdapter(Judge):
 
     def __init__(self, inner: Any) -> None:
         """Keep the user's object."""
-        self.inner = inner
+        self.inner, self.traits = inner, read_traits(inner, JudgeTraits)
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
         """Let it observe."""
