@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astuner import busy_time
+from astuner.shared import busy_time
 from astuner.shared.busy_time import BusyTime
 
 
