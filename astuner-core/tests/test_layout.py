@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).parents[2]
 WINGS = frozenset({"contract", "settings", "model", "episodes", "runs", "shared"})
 """Folders of rooms; whatever else lies in core is a room itself."""
 LEADERS = frozenset({"settings.planning", "runs.training", "runs.store", "runs.driver", "cli"})
-PLAYERS = frozenset({"episodes.rollout", "model.gateway", "episodes.judging", "episodes.builtin"})
+EPISODE_ROOMS = frozenset({"episodes.rollout", "model.gateway", "episodes.judging", "episodes.builtin"})
 MOST_MODULES_OF_A_RUN = 345
 """Imported by a run of one task with the backbone `debug`; to raise it is a decision. Which they are, and what imports each:
 `python benchmarks/imported_modules.py --tree`."""
@@ -47,22 +47,22 @@ OFF = (
 )
 """Features that this run does not use."""
 FORBIDDEN = {
-    "settings.config": LEADERS | {"settings.plugins", "model.rendering"} | PLAYERS,
+    "settings.config": LEADERS | {"settings.plugins", "model.rendering"} | EPISODE_ROOMS,
     "settings.plugins": LEADERS | {"model.rendering", "episodes.rollout", "model.gateway", "episodes.builtin"},
     "settings.planning": LEADERS - {"settings.planning", "runs.store"} | {"model.gateway", "episodes.builtin"},
-    "settings.memory_estimate": LEADERS | {"settings.plugins", "model.rendering"} | PLAYERS,
+    "settings.memory_estimate": LEADERS | {"settings.plugins", "model.rendering"} | EPISODE_ROOMS,
     "model.rendering": LEADERS | {"model.gateway", "episodes.rollout", "episodes.judging"},
     "model.gateway": LEADERS | {"episodes.rollout", "episodes.judging"},
-    "model.http_server": LEADERS | PLAYERS,
+    "model.http_server": LEADERS | EPISODE_ROOMS,
     "episodes.judging": LEADERS | {"episodes.rollout", "model.gateway"},
     "episodes.transcript": LEADERS | {"episodes.rollout", "model.gateway"},
     "episodes.rollout": LEADERS,
     "runs.training": LEADERS - {"runs.training", "runs.store"},
-    "runs.inspection": LEADERS - {"runs.store"} | PLAYERS,
-    "runs.store": LEADERS - {"runs.store"} | PLAYERS,
-    "shared.clients": LEADERS | PLAYERS,
-    "shared.tabular": LEADERS | PLAYERS,
-    "shared.processes": LEADERS | PLAYERS,
+    "runs.inspection": LEADERS - {"runs.store"} | EPISODE_ROOMS,
+    "runs.store": LEADERS - {"runs.store"} | EPISODE_ROOMS,
+    "shared.clients": LEADERS | EPISODE_ROOMS,
+    "shared.tabular": LEADERS | EPISODE_ROOMS,
+    "shared.processes": LEADERS | EPISODE_ROOMS,
 }
 BUDGETS: Mapping[str, int] = {}
 """Most lines of Python in `src`, by package. Raising one is a decision: say in the commit what the lines are for."""

@@ -59,7 +59,7 @@ class Answers(Workflow):
             messages.append({{"role": "assistant", "content": response.choices[0].message.content or ""}})
             messages.append({{"role": "user", "content": f"Check turn {{turn}}."}})
         reward = random.Random(workflow_task.episode_id).random()
-        return WorkflowOutput(reward=reward, log_metrics={{"player_cpu_s": time.process_time()}})
+        return WorkflowOutput(reward=reward, log_metrics={{"worker_cpu_s": time.process_time()}})
 """
 
 
@@ -163,7 +163,7 @@ def summarize(shape: str, gpus: int, metrics: Sequence[Mapping[str, Any]]) -> tu
         return statistics.median(found) if found else None
 
     step_s, update_s = median("time/step_s") or 0.0, median("time/update_s") or 0.0
-    busy = [row["workflow/player_cpu_s"] for row in metrics[WARM_UP - 1 :]]
+    busy = [row["workflow/worker_cpu_s"] for row in metrics[WARM_UP - 1 :]]
     driver = statistics.median(after - before for before, after in itertools.pairwise(busy))
     mfu = next((found for name in MFU if (found := median(name)) is not None), None)
     mismatch = median(MISMATCH)

@@ -18,11 +18,11 @@ TASKS = [
 
 @pytest.fixture
 def world(run: Any, tmp_path: Path) -> Callable[..., PlayedRun]:
-    """Play six tasks of three siblings with a number of players, in a world of its own next to the YAML."""
+    """Play six tasks of three siblings with a number of workers, in a world of its own next to the YAML."""
     shutil.copy(WORLD, tmp_path / "world.py")
 
     def play(
-        players: int | str,
+        workers: int | str,
         workflow: str = "TwoTurns",
         engine: str = "SeededEngine",
         backbone: str = "debug",
@@ -31,7 +31,7 @@ def world(run: Any, tmp_path: Path) -> Callable[..., PlayedRun]:
     ) -> PlayedRun:
         settings: dict[str, Any] = {
             "task_judge": {"judge_protocol": rollout.pop("judge", "./world.py:LastDigit")},
-            "rollout": {"name": f"./world.py:{engine}", "num_repeat": 3, "players": players, **rollout},
+            "rollout": {"name": f"./world.py:{engine}", "num_repeat": 3, "players": workers, **rollout},
             "debug": {"debug_max_parallel": 4},
             "data": {"train_batch_size": 6},
             **(more or {}),

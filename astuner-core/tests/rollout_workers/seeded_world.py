@@ -22,7 +22,7 @@ class SeededEngine:
 
     def __init__(self, run_info: RunInfo) -> None:
         self._run_info = run_info
-        # Made in the driver, before any player.
+        # Made in the driver, before any worker.
         if not (Path(__file__).parent / "driver").exists():
             (Path(__file__).parent / "driver").write_text(str(os.getpid()))
         self._path = run_info.config.model.path
@@ -58,7 +58,7 @@ class SeededEngine:
 
 
 class OwnAccess:
-    """Opens the same engine in a player."""
+    """Opens the same engine in a worker."""
 
     same_machine = True
 
@@ -76,7 +76,7 @@ class OwnAccess:
 
 
 class SharedSeededEngine(SeededEngine):
-    """Players reach its models without it."""
+    """Workers reach its models without it."""
 
     traits = EngineTraits(gives_access=True)
 

@@ -84,7 +84,7 @@ def test_only_the_time_with_requests_under_way_counts() -> None:
     assert 0 < first == engine.busy_s
 
 
-def test_a_player_asks_the_same_servers_with_the_weights_of_the_moment() -> None:
+def test_a_worker_asks_the_same_servers_with_the_weights_of_the_moment() -> None:
     client = Client([5, STOP], version=None)
     _, engine = ask(client)
     asyncio.run(engine.update_weights(None, 4))

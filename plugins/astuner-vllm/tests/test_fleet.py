@@ -18,8 +18,8 @@ from astuner_vllm.client import ServerClient
 from astuner_vllm.failures import Refused, ServerError, ServerLost
 from astuner_vllm.fleet import Fleet
 from astuner_vllm.member import Member
-from astuner_vllm.player_access import ServerAccess
 from astuner_vllm.server import start_server
+from astuner_vllm.worker_access import ServerAccess
 
 Ask = Callable[..., Request]
 pytestmark = pytest.mark.asyncio
@@ -309,7 +309,7 @@ async def test_closing_ends_the_servers(programs: Any, ask: Ask, tmp_path: Path)
         await answer(fleet, ask())
 
 
-async def test_a_player_reaches_the_servers_with_the_weights_of_the_moment(fake: Any, ask: Ask, tmp_path: Path) -> None:
+async def test_a_worker_reaches_the_servers_with_the_weights_of_the_moment(fake: Any, ask: Ask, tmp_path: Path) -> None:
     async with fake.vllm() as one, fake.vllm() as other:
         fleet = await attached(tmp_path, one.url, other.url)
         for client in fleet.list_clients():

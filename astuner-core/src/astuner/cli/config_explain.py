@@ -82,7 +82,7 @@ def _explain_config(
     """Return the explanation, the problems and the notices; `with_faults` explains what is sound of a YAML with mistakes."""
     from astuner.contract.protocols import BackboneTraits, EngineTraits, SettledValue
     from astuner.contract.protocols.traits import read_traits
-    from astuner.episodes.rollout.player_count import choose_count, count_cores
+    from astuner.episodes.rollout.worker_count import choose_count, count_cores
     from astuner.settings.config.loading import examine_config, load_config
     from astuner.settings.planning.chooser import Chooser
     from astuner.settings.planning.engine_choice import choose_engine
@@ -105,8 +105,8 @@ def _explain_config(
     if table.find_honour("rollout.players").acted_on:
         brought = bool(read_traits(trainer, BackboneTraits).brings_engines)
         reachable = brought if target is None else read_traits(target, EngineTraits).gives_access
-        players = choose_count(loaded.config, reachable=reachable, cores=count_cores())
-        settled = SettledValue(key="rollout.players", value=players.count, because=players.why)
+        workers = choose_count(loaded.config, reachable=reachable, cores=count_cores())
+        settled = SettledValue(key="rollout.players", value=workers.count, because=workers.why)
         explanation = evolve(explanation, settled=(settled, *explanation.settled))
     if explanation.native is not None:
         problems += explanation.native.problems

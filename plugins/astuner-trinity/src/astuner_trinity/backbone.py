@@ -33,7 +33,7 @@ class TrinityBackbone:
             "trainer_common.algorithm.kl_penalty": "the divergence cannot be part of the reward",
             "trainer_common.algorithm.kl_ctrl.kl_coef": "the divergence cannot be part of the reward",
             "trainer_common.algorithm.filter_groups.max_num_gen_batches": NO_FILTER,
-            "rollout.players": "Trinity's runners are the players; trinity.explorer.runner_per_model sets how many",
+            "rollout.players": "Trinity's runners are the workers; trinity.explorer.runner_per_model sets how many",
             "gateway.port": "each process that plays episodes has its own gateway, on a free port",
         },
         alignment=ALIGNMENT,

@@ -28,7 +28,7 @@ class VerlEngine:
         self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)
 
     def give_access(self) -> VerlAccess:
-        """Let players ask verl's servers, whose handles any process of the cluster can use."""
+        """Let workers ask verl's servers, whose handles any process of the cluster can use."""
         return VerlAccess(
             client=self._client, max_model_len=self.capabilities.max_model_len or 0, seeds=self._seeds, version=self._version
         )
@@ -87,7 +87,7 @@ class VerlEngine:
 
 @frozen(kw_only=True)
 class VerlAccess:
-    """The way of a player to verl's servers."""
+    """The way of a worker to verl's servers."""
 
     client: Any
     max_model_len: int

@@ -17,9 +17,9 @@ from astuner_vllm.answer_reader import AnswerReader
 from astuner_vllm.failures import BadAnswer, Refused, ServerError, ServerLost, describe_error
 from astuner_vllm.generate_request import build_body
 from astuner_vllm.generate_stream import Part, read_part, read_reason
-from astuner_vllm.player_access import ServerAddress
 from astuner_vllm.silence_watch import SilenceWatch
 from astuner_vllm.versions import Versions
+from astuner_vllm.worker_access import ServerAddress
 
 if TYPE_CHECKING:
     import httpx

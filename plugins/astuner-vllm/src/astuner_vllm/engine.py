@@ -11,8 +11,8 @@ from astuner.contract.protocols import EngineTraits, RunInfo, SettledValue
 from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner_vllm.generate_request import CONSTRAINTS
 from astuner_vllm.options import VllmOptions
-from astuner_vllm.player_access import ServerAccess
 from astuner_vllm.server import Say
+from astuner_vllm.worker_access import ServerAccess
 
 if TYPE_CHECKING:
     from astuner.settings.memory_estimate.parts import MemoryPlan, MemoryQuestion
@@ -96,7 +96,7 @@ class VllmEngine:
         self._say = say
 
     def give_access(self) -> ServerAccess | None:
-        """Let players ask the servers that are up; None if no server is."""
+        """Let workers ask the servers that are up; None if no server is."""
         addresses = tuple(client.describe_address() for client in self._require_fleet().list_clients())
         return ServerAccess(servers=addresses, capabilities=self._capabilities) if addresses else None
 

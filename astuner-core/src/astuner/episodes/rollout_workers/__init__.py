@@ -1,1 +1,1 @@
-"""Rollouts in several processes: players with a share of the groups each, and the pool in the driver that leads them."""
+"""Rollouts in several processes: workers, each with a share of the groups, and the pool in the driver that leads them."""

@@ -1,4 +1,4 @@
-"""What the driver and a player say to each other."""
+"""The messages between the driver and a worker."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from astuner.shared.clients.llm_budget import Limits
 
 @frozen(kw_only=True)
 class Setup:
-    """Everything a player needs before its first group."""
+    """Everything a worker needs before its first group."""
 
     plan: Mapping[str, Any]
     """How to plan the run again; see `astuner.settings.planning.replan.describe_plan`."""
     run_info: RunInfo
-    """The run with this player's share of the episodes."""
+    """The run with this worker's share of the episodes."""
     model: str
     """Where the tokenizer is loaded from."""
     capabilities: Capabilities
     """Of the driver's engine."""
     path: Sequence[str]
-    """Where modules are imported from, in front of the player's own places."""
+    """Where modules are imported from, before the worker's own entries of `sys.path`."""
 
 
 @frozen(kw_only=True)
-class Share:
-    """What opens an engine of the player's own; until there is one, the driver's is asked."""
+class ShareEngine:
+    """What opens an engine of the worker's own; until there is one, the driver's is asked."""
 
     access: Any
     """An `EngineAccess`; None if the driver's engine has none."""
 
 
 @frozen(kw_only=True)
-class Play:
+class PlayGroup:
     """Play and judge a group."""
 
     number: int
@@ -53,14 +53,14 @@ class Play:
 
 
 @frozen(kw_only=True)
-class Cancel:
-    """Stop playing a group; it is answered with `Dropped`."""
+class CancelGroup:
+    """Stop playing a group; it is answered with `GroupStopped`."""
 
     number: int
 
 
 @frozen(kw_only=True)
-class Leave:
+class ShutDown:
     """Close everything, and end."""
 
 
@@ -74,7 +74,7 @@ class Tokens:
 
 
 @frozen(kw_only=True)
-class Result:
+class CallResult:
     """The result of a call that answers at once."""
 
     call: int
@@ -89,7 +89,7 @@ class CallFailed:
     error: PortableError
 
 
-# From a player.
+# From a worker.
 
 
 @frozen(kw_only=True)
@@ -105,7 +105,7 @@ class CannotStart:
 
 
 @frozen(kw_only=True)
-class Said:
+class Notice:
     """A message for the user."""
 
     text: str
@@ -113,7 +113,7 @@ class Said:
 
 
 @frozen(kw_only=True)
-class Played:
+class EpisodePlayed:
     """A finished episode, before it is judged."""
 
     number: int
@@ -124,7 +124,7 @@ class Played:
 
 
 @frozen(kw_only=True)
-class Judged:
+class GroupJudged:
     """A complete group."""
 
     number: int
@@ -133,11 +133,11 @@ class Judged:
     fresh: bool
     """Whether they have to be stored."""
     busy_s: float | None
-    """For how long the player's own engine worked so far; None without one, or if it does not measure that."""
+    """For how long the worker's own engine worked so far; None without one, or if it does not measure that."""
 
 
 @frozen(kw_only=True)
-class Dropped:
+class GroupStopped:
     """A group that was cancelled, or could not be played."""
 
     number: int
@@ -167,7 +167,7 @@ class Acquire:
 
     call: int
     budget: int
-    """The players make the same budgets in the same order."""
+    """The workers make the same budgets in the same order."""
     limits: Limits
     text: str
     max_tokens: int
@@ -185,7 +185,7 @@ class Settle:
 
 
 @frozen(kw_only=True)
-class Abandon:
+class AbandonCall:
     """The caller no longer waits for this call."""
 
     call: int

@@ -1,4 +1,4 @@
-"""The driver's side of several players: who plays which group, and what happens when one ends."""
+"""The driver's side of several workers: gives them groups, and replaces a worker that ends."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ from astuner.contract.protocols import Engine, EngineAccess, EngineTraits, Episo
 from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Task
 from astuner.episodes.rollout.runner import Round, check_failure_budget
-from astuner.episodes.rollout_workers.desk import Desk
-from astuner.episodes.rollout_workers.game import Game
 from astuner.episodes.rollout_workers.messages import (
-    Cancel,
+    CancelGroup,
     CannotStart,
-    Dropped,
-    Judged,
-    Leave,
-    Play,
-    Played,
+    EpisodePlayed,
+    GroupJudged,
+    GroupStopped,
+    Notice,
+    PlayGroup,
     Ready,
-    Said,
     Setup,
-    Share,
+    ShareEngine,
+    ShutDown,
 )
-from astuner.episodes.rollout_workers.seat import Seat, Starter
+from astuner.episodes.rollout_workers.pending_group import PendingGroup
+from astuner.episodes.rollout_workers.pool_member import PoolMember, WorkerStarter
+from astuner.episodes.rollout_workers.request_server import RequestServer
 from astuner.episodes.rollout_workers.shared_budgets import SharedBudgets
 
 MOST_LOSSES = 3
-"""A group whose players have ended so often ends the run: it is probably what ends them."""
+"""A group whose workers have ended this many times ends the run: it is probably what ends them."""
 LEAVE_S = 10.0
-"""For a player to close its judges and environments."""
+"""For a worker to close its judges and environments."""
 CANCEL_S = 16.0
-"""For a player to give up its groups. Episodes have a grace to end, and then environments to be closed; one that takes longer is
+"""For a worker to give up its groups. Episodes have a grace to end, and then environments to be closed; one that takes longer is
 blocked, and ended with its process."""
 NUMBERS = re.compile(r"\d+")
 
 
 @define(eq=False, kw_only=True)
-class PlayerPool:
-    """Plays the groups of a step with several players; takes the place of a `RolloutRunner`. Lives in one event loop."""
+class WorkerPool:
+    """Plays the groups of a step with several workers; takes the place of a `RolloutRunner`. Lives in one event loop."""
 
     traits: ClassVar[EngineTraits] = EngineTraits(measures_busy_time=True)
-    """For its players' own engines."""
+    """For its workers' own engines."""
     count: int
-    starter: Starter
+    starter: WorkerStarter
     engine: Engine
     """Started."""
     run_info: RunInfo
     setup: Setup
-    """For each player."""
+    """For each worker."""
     store: EpisodeStore
     budgets: SharedBudgets
     say: Say
     on_episode: Callable[[Episode], None]
     on_group: Callable[[Group], None]
-    _seats: dict[int, Seat] = field(factory=dict, init=False)
-    _waiting: deque[Game] = field(factory=deque, init=False)
+    _members: dict[int, PoolMember] = field(factory=dict, init=False)
+    _waiting: deque[PendingGroup] = field(factory=deque, init=False)
     _numbers: Iterator[int] = field(factory=itertools.count, init=False)
     _attempts: Iterator[int] = field(factory=itertools.count, init=False)
     _notified: set[str] = field(factory=set, init=False)
@@ -73,13 +73,13 @@ class PlayerPool:
 
     @property
     def busy_s(self) -> float | None:
-        """For how long the busiest player's own engine worked so far; None if no player has one that measures it."""
-        return max((seat.busy_s for seat in self._seats.values() if seat.busy_s is not None), default=None)
+        """For how long the busiest worker's own engine worked so far; None if no worker has one that measures it."""
+        return max((member.busy_s for member in self._members.values() if member.busy_s is not None), default=None)
 
     async def open(self) -> None:
-        """Start all players; if one cannot, ends the others and raises why."""
-        seats = [Seat(number=next(self._numbers)) for _ in range(self.count)]
-        starting = [asyncio.ensure_future(self._start(seat)) for seat in seats]
+        """Start all workers; if one cannot, ends the others and raises why."""
+        members = [PoolMember(number=next(self._numbers)) for _ in range(self.count)]
+        starting = [asyncio.ensure_future(self._start(member)) for member in members]
         try:
             await asyncio.gather(*starting)
         except BaseException:
@@ -95,196 +95,203 @@ class PlayerPool:
         Does what `RolloutRunner.run` does.
         """
         self._share_engine()
-        games = [self._prepare(task, round_) for task in tasks]
+        groups = [self._prepare(task, round_) for task in tasks]
         self._dispatch()
         try:
-            judged = await asyncio.gather(*(game.done for game in games))
+            judged = await asyncio.gather(*(pending.done for pending in groups))
         except BaseException:
-            await asyncio.shield(self._cancel(games))
+            await asyncio.shield(self._cancel(groups))
             raise
         check_failure_budget(judged, self.run_info.config.rollout.failure_budget)
         return judged
 
     async def close(self) -> None:
-        """End all players."""
+        """End all workers."""
         self._closed = True
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        seats = list(self._seats.values())
-        for seat in seats:
-            seat.send(Leave())
-        await asyncio.gather(*(self._end(seat, 0.0 if seat.games else LEAVE_S) for seat in seats), return_exceptions=True)
-        self._seats.clear()
+        members = list(self._members.values())
+        for member in members:
+            member.send(ShutDown())
+        await asyncio.gather(
+            *(self._end(member, 0.0 if member.groups else LEAVE_S) for member in members), return_exceptions=True
+        )
+        self._members.clear()
         await self.starter.close()
 
-    def _prepare(self, task: Task, round_: Round) -> Game:
+    def _prepare(self, task: Task, round_: Round) -> PendingGroup:
         """Take what earlier attempts of the run have finished."""
-        game = Game(task=task, round=round_)
-        for identity in game.identities:
+        pending = PendingGroup(task=task, round=round_)
+        for identity in pending.identities:
             known = self.store.recall(identity)
             if known is not None:
-                game.add(known)
+                pending.add(known)
                 self.on_episode(known)
-        if game.is_judged():
-            self._finish(game, game.build({}))
+        if pending.is_judged():
+            self._finish(pending, pending.build({}))
         else:
-            self._waiting.append(game)
-        return game
+            self._waiting.append(pending)
+        return pending
 
     def _dispatch(self) -> None:
-        """Give waiting groups to the players with the fewest episodes, with something in hand for each free place."""
+        """Give waiting groups to the workers with the fewest episodes, and one more than it can play at once."""
         most = self.setup.run_info.config.rollout.max_env_worker
         while self._waiting:
-            seats = [seat for seat in self._seats.values() if seat.ready.done() and not seat.gone]
-            seat = min(seats, key=lambda one: (one.load, one.number), default=None)
-            if seat is None or seat.load > most:
+            members = [member for member in self._members.values() if member.ready.done() and not member.gone]
+            member = min(members, key=lambda member: (member.load, member.number), default=None)
+            if member is None or member.load > most:
                 return
-            game = self._waiting.popleft()
-            game.number = next(self._attempts)
-            seat.games[game.number] = game
-            seat.send(Play(number=game.number, task=game.task, round=game.round, known=game.known))
+            pending = self._waiting.popleft()
+            pending.number = next(self._attempts)
+            member.groups[pending.number] = pending
+            member.send(PlayGroup(number=pending.number, task=pending.task, round=pending.round, known=pending.known))
 
-    async def _start(self, seat: Seat) -> None:
-        self._seats[seat.number] = seat
+    async def _start(self, member: PoolMember) -> None:
+        self._members[member.number] = member
         try:
-            seat.link = await self.starter.start(seat.number, lambda message: self._take(seat, message), lambda: self._lose(seat))
-            seat.desk = Desk(engine=self.engine, send=seat.send, budgets=self.budgets)
-            seat.send(self.setup)
-            await seat.ready
+            member.worker = await self.starter.start(
+                member.number, lambda message: self._take(member, message), lambda: self._lose(member)
+            )
+            member.server = RequestServer(engine=self.engine, send=member.send, budgets=self.budgets)
+            member.send(self.setup)
+            await member.ready
         except BaseException:
-            seat.gone = True
-            self._seats.pop(seat.number, None)
-            await asyncio.shield(self._end(seat, 0.0))
+            member.gone = True
+            self._members.pop(member.number, None)
+            await asyncio.shield(self._end(member, 0.0))
             raise
         self._share_engine()
 
-    def _take(self, seat: Seat, message: Any) -> None:
+    def _take(self, member: PoolMember, message: Any) -> None:
         match message:
             case Ready():
-                seat.ready.set_result(None)
+                member.ready.set_result(None)
             case CannotStart(error=error):
-                seat.ready.set_exception(error.restore())
-            case Said(text=text, level=level):
+                member.ready.set_exception(error.restore())
+            case Notice(text=text, level=level):
                 self._notify_once(text, level)
-            case Played() | Judged() | Dropped():
-                if (game := seat.games.get(message.number)) is not None:
-                    self._take_outcome(seat, game, message)
+            case EpisodePlayed() | GroupJudged() | GroupStopped():
+                if (pending := member.groups.get(message.number)) is not None:
+                    self._take_outcome(member, pending, message)
                     self._dispatch()
-            case _ if seat.desk is not None:
-                seat.desk.take(message)
+            case _ if member.server is not None:
+                member.server.take(message)
 
-    def _take_outcome(self, seat: Seat, game: Game, message: Played | Judged | Dropped) -> None:
+    def _take_outcome(
+        self, member: PoolMember, pending: PendingGroup, message: EpisodePlayed | GroupJudged | GroupStopped
+    ) -> None:
         try:
             match message:
-                case Played():
+                case EpisodePlayed():
                     episode = _read_episode(message)
-                    if game.add(episode):
+                    if pending.add(episode):
                         self.store.add_encoded(episode, message.line)
                         self.on_episode(episode)
-                case Judged(number=number):
-                    del seat.games[number]
-                    seat.busy_s = message.busy_s
-                    group = game.build(message.verdicts)
+                case GroupJudged(number=number):
+                    del member.groups[number]
+                    member.busy_s = message.busy_s
+                    group = pending.build(message.verdicts)
                     if message.fresh:
                         self.store.add_verdicts(group)
-                    self._finish(game, group)
-                case Dropped(number=number, error=error):
-                    del seat.games[number]
+                    self._finish(pending, group)
+                case GroupStopped(number=number, error=error):
+                    del member.groups[number]
                     if error is not None:
                         raise error.restore()
-                    game.done.cancel()
+                    pending.done.cancel()
         except Exception as error:  # noqa: BLE001 - raised again by `run`: the disk may be full
-            if not game.done.done():
-                game.done.set_exception(error)
+            if not pending.done.done():
+                pending.done.set_exception(error)
 
-    def _finish(self, game: Game, group: Group) -> None:
+    def _finish(self, pending: PendingGroup, group: Group) -> None:
         self.on_group(group)
-        if not game.done.done():
-            game.done.set_result(group)
+        if not pending.done.done():
+            pending.done.set_result(group)
 
-    async def _cancel(self, games: Sequence[Game]) -> None:
-        """Let the players give up these groups, and keep what they finish meanwhile."""
-        self._waiting = deque(game for game in self._waiting if game not in games)
-        for seat in self._seats.values():
-            for number, game in seat.games.items():
-                if game in games:
-                    seat.send(Cancel(number=number))
-        for game in games:
-            # One that failed beside the error that is raised.
-            if game.done.done() and not game.done.cancelled():
-                game.done.exception()
+    async def _cancel(self, groups: Sequence[PendingGroup]) -> None:
+        """Let the workers give up these groups, and keep what they finish meanwhile."""
+        self._waiting = deque(pending for pending in self._waiting if pending not in groups)
+        for member in self._members.values():
+            for number, pending in member.groups.items():
+                if pending in groups:
+                    member.send(CancelGroup(number=number))
+        for pending in groups:
+            # Marks the errors of other groups as retrieved; the first one is raised.
+            if pending.done.done() and not pending.done.cancelled():
+                pending.done.exception()
         until = asyncio.get_running_loop().time() + CANCEL_S
-        while any(game in games for seat in self._seats.values() for game in seat.games.values()):
+        while any(pending in groups for member in self._members.values() for pending in member.groups.values()):
             if asyncio.get_running_loop().time() > until:
                 return
             await asyncio.sleep(0.02)
 
-    def _lose(self, seat: Seat) -> None:
-        if self._closed or seat.gone:
+    def _lose(self, member: PoolMember) -> None:
+        if self._closed or member.gone:
             return
-        seat.gone = True
-        self._begin(self._replace(seat))
+        member.gone = True
+        self._begin(self._replace(member))
 
-    async def _replace(self, seat: Seat) -> None:
-        """Let others play the groups of a player that has ended, and start another one in its place."""
-        self._seats.pop(seat.number, None)
-        await self._end(seat, 1.0)
-        how = seat.link.explain() if seat.link is not None else "it did not start"
-        if not seat.ready.done():
-            seat.ready.set_exception(RunFailed(f"player {seat.number} ended before it was ready: {how}"))
+    async def _replace(self, member: PoolMember) -> None:
+        """Let others play the groups of a worker that has ended, and start another one in its place."""
+        self._members.pop(member.number, None)
+        await self._end(member, 1.0)
+        how = member.worker.explain() if member.worker is not None else "it did not start"
+        if not member.ready.done():
+            member.ready.set_exception(RunFailed(f"rollout worker {member.number} ended before it was ready: {how}"))
             return
-        games = [game for game in seat.games.values() if not game.done.done()]
-        seat.games.clear()
+        groups = [pending for pending in member.groups.values() if not pending.done.done()]
+        member.groups.clear()
         self.say(
-            f"player {seat.number} has ended ({how.partition(';')[0]}); its {len(games)} unfinished group(s) are played again",
+            f"rollout worker {member.number} has ended ({how.partition(';')[0]}); "
+            f"its {len(groups)} unfinished group(s) are played again",
             "warning",
         )
-        for game in reversed(games):
-            game.losses += 1
-            if game.losses < MOST_LOSSES:
-                self._waiting.appendleft(game)
+        for pending in reversed(groups):
+            pending.losses += 1
+            if pending.losses < MOST_LOSSES:
+                self._waiting.appendleft(pending)
                 continue
-            game.done.set_exception(
+            pending.done.set_exception(
                 RunFailed(
-                    f"{game.losses} players have ended while they played the task {game.task.task_id!r} "
-                    f"({game.round.split}, step {game.round.step}). If its workflow crashes the process, set rollout.isolation "
-                    f"to process. Finished episodes are kept: continue with --resume. The last player: {how}",
+                    f"{pending.losses} rollout workers have ended while they played the task {pending.task.task_id!r} "
+                    f"({pending.round.split}, step {pending.round.step}). If its workflow crashes the process, set "
+                    f"rollout.isolation to process. Finished episodes are kept: continue with --resume. The last worker: {how}",
                     resumable=True,
                 )
             )
         self._dispatch()
         try:
-            await self._start(Seat(number=next(self._numbers)))
+            await self._start(PoolMember(number=next(self._numbers)))
         except Exception as error:  # noqa: BLE001 - the others go on; without any, the run ends with it
             self._give_up(error)
         self._dispatch()
 
     def _give_up(self, error: Exception) -> None:
-        if any(seat.ready.done() and not seat.gone for seat in self._seats.values()):
-            self.say(f"no player could take the place of one that has ended: {error}", "warning")
+        if any(member.ready.done() and not member.gone for member in self._members.values()):
+            self.say(f"no rollout worker could take the place of one that has ended: {error}", "warning")
             return
         while self._waiting:
-            self._waiting.popleft().done.set_exception(RunFailed(f"no player is left: {error}"))
+            self._waiting.popleft().done.set_exception(RunFailed(f"no rollout worker is left: {error}"))
 
-    async def _end(self, seat: Seat, grace_s: float) -> None:
-        if seat.desk is not None:
-            await seat.desk.close()
-        if seat.link is not None:
-            await seat.link.end(grace_s)
+    async def _end(self, member: PoolMember, grace_s: float) -> None:
+        if member.server is not None:
+            await member.server.close()
+        if member.worker is not None:
+            await member.worker.end(grace_s)
 
     def _share_engine(self) -> None:
-        """Let players reach the engine's servers themselves, with the weights of now."""
+        """Let workers reach the engine's servers themselves, with the weights of now."""
         giving = read_traits(self.engine, EngineTraits).gives_access
         access: EngineAccess | None = cast("Any", self.engine).give_access() if giving else None
-        for seat in self._seats.values():
-            reachable = access if access is None or not access.same_machine else _only_here(seat, access)
-            if seat.ready.done() and reachable != seat.access:
-                seat.access = reachable
-                seat.send(Share(access=reachable))
+        for member in self._members.values():
+            reachable = access if access is None or not access.same_machine else _only_here(member, access)
+            if member.ready.done() and reachable != member.access:
+                member.access = reachable
+                member.send(ShareEngine(access=reachable))
 
     def _notify_once(self, text: str, level: Literal["info", "warning"]) -> None:
-        # Each player counts for itself.
+        # Each worker counts for itself.
         topic = NUMBERS.sub("#", text)
         if topic not in self._notified:
             self._notified.add(topic)
@@ -296,14 +303,14 @@ class PlayerPool:
         task.add_done_callback(self._tasks.discard)
 
 
-def _only_here(seat: Seat, access: Any) -> Any:
-    return access if seat.link is not None and seat.link.same_machine else None
+def _only_here(member: PoolMember, access: Any) -> Any:
+    return access if member.worker is not None and member.worker.same_machine else None
 
 
-def _read_episode(message: Played) -> Episode:
+def _read_episode(message: EpisodePlayed) -> Episode:
     try:
         episode: Episode = pickle.loads(message.episode)
-    except Exception:  # noqa: BLE001 - a reward of a class that only the player knows; its line has plain values
+    except Exception:  # noqa: BLE001 - a reward of a class that only the worker knows; its line has plain values
         from astuner.runs.store.codec import decode_episode
 
         return decode_episode(message.line)

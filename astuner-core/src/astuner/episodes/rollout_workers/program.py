@@ -1,4 +1,4 @@
-"""The program of a player's process: python -m astuner.episodes.rollout_workers.program SOCKET NUMBER."""
+"""The program of a worker's process: python -m astuner.episodes.rollout_workers.program SOCKET NUMBER."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import sys
 
 from astuner.episodes.containment.guarded_loop import GuardedLoop
 from astuner.episodes.containment.process_exit import exit_process
-from astuner.episodes.rollout_workers.channel import StreamChannel
-from astuner.episodes.rollout_workers.player import Player
+from astuner.episodes.rollout_workers.message_channel import StreamChannel
+from astuner.episodes.rollout_workers.worker import RolloutWorker
 
 
 async def play(socket: str, number: int) -> None:
-    """Connect to the driver, and play until it says so, or has gone."""
-    channel = StreamChannel(lambda _, message: player.take(message), lambda _: player.abandon())
-    player = Player(channel.send)
+    """Connect to the driver, and play until it ends the worker or has gone."""
+    channel = StreamChannel(lambda _, message: worker.take(message), lambda _: worker.abandon())
+    worker = RolloutWorker(channel.send)
     await asyncio.get_running_loop().create_unix_connection(lambda: channel, socket)
     channel.send(number)
-    await player.over.wait()
+    await worker.over.wait()
     channel.close()
 
 

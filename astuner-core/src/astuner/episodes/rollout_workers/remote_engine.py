@@ -1,4 +1,4 @@
-"""The engine of a player: its own over the same models where there is one, and the driver's otherwise."""
+"""The engine of a worker: its own over the same models where there is one, and the driver's otherwise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from attrs import define, field
 from astuner.contract.errors import RunFailed
 from astuner.contract.protocols import Engine
 from astuner.contract.schema import Capabilities, Chunk, Request
-from astuner.episodes.rollout_workers.messages import Abandon, Acquire, CallFailed, Chat, Generate, Release, Result, Tokens
+from astuner.episodes.rollout_workers.messages import (
+    AbandonCall,
+    Acquire,
+    CallFailed,
+    CallResult,
+    Chat,
+    Generate,
+    Release,
+    Tokens,
+)
 from astuner.shared.busy_time import BusyTime
 from astuner.shared.clients.llm_budget import Limits
 
@@ -26,7 +35,7 @@ class DriverCalls:
     _answers: dict[int, asyncio.Queue[Any]] = field(factory=dict, init=False)
     _numbers: Iterator[int] = field(factory=itertools.count, init=False)
 
-    def take(self, message: Tokens | Result | CallFailed) -> None:
+    def take(self, message: Tokens | CallResult | CallFailed) -> None:
         """Deliver an answer; one that is no longer waited for is dropped."""
         if (answers := self._answers.get(message.call)) is not None:
             answers.put_nowait(message)
@@ -63,14 +72,14 @@ class DriverCalls:
         try:
             while True:
                 answer = await answers.get()
-                over = isinstance(answer, CallFailed | Result) or answer.chunk is None
+                over = isinstance(answer, CallFailed | CallResult) or answer.chunk is None
                 if isinstance(answer, CallFailed):
                     raise answer.error.restore()
                 yield answer
         finally:
             del self._answers[call]
             if not over:
-                self.send(Abandon(call=call))
+                self.send(AbandonCall(call=call))
 
 
 class RemoteEngine:
@@ -136,7 +145,7 @@ class RemoteEngine:
 
     async def update_weights(self, ref: Any, version: int) -> None:
         """Refuse: the driver exchanges weights."""
-        raise RunFailed("the weights of an engine are exchanged in the driver, and not by a player")
+        raise RunFailed("the weights of an engine are exchanged in the driver, and not by a worker")
 
     async def pause(self) -> None:
         """Nothing to do: the driver pauses its engine between rounds."""

@@ -1,4 +1,4 @@
-"""Limits on what LLMs cost, held by the driver for all players together."""
+"""Limits on what LLMs cost, held by the driver for all workers together."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from astuner.shared.clients.llm_budget import Budget, Limits, Usage
 
 @define(eq=False)
 class SharedBudgets:
-    """The driver's side: one budget for each that the players make."""
+    """The driver's side: one budget for each that the workers make."""
 
     _budgets: dict[int, Budget] = field(factory=dict, init=False)
     _reserved: dict[int, tuple[Budget, Usage]] = field(factory=dict, init=False)
     _numbers: Iterator[int] = field(factory=itertools.count, init=False)
 
-    async def acquire(self, wanted: Acquire) -> int:
+    async def acquire(self, request: Acquire) -> int:
         """Reserve what a request may cost, and return the number of the reservation; raises `LLMBudgetSpent`."""
-        budget = self._budgets.setdefault(wanted.budget, Budget(wanted.limits))
-        reserved = await budget.acquire(wanted.text, wanted.max_tokens)
+        budget = self._budgets.setdefault(request.budget, Budget(request.limits))
+        reserved = await budget.acquire(request.text, request.max_tokens)
         number = next(self._numbers)
         self._reserved[number] = (budget, reserved)
         return number
@@ -36,13 +36,13 @@ class SharedBudgets:
         budget.settle(reserved, prompt_tokens, completion_tokens, requests)
 
     def give_up(self, reservation: int) -> None:
-        """Count a reservation as spent: its player ended in the middle of the request."""
+        """Count a reservation as spent: its worker ended in the middle of the request."""
         budget, reserved = self._reserved.pop(reservation)
         budget.settle(reserved, reserved.prompt_tokens, reserved.completion_tokens)
 
 
 class Reserves(Protocol):
-    """What a player reserves through."""
+    """What a worker reserves through."""
 
     send: Callable[[Any], None]
 
@@ -50,8 +50,8 @@ class Reserves(Protocol):
         """Reserve what a request may cost, and return the number of the call."""
 
 
-class PlayerBudgets:
-    """Makes the budgets of a player, in the order in which every player makes them."""
+class WorkerBudgets:
+    """Makes the budgets of a worker, in the order in which every worker makes them."""
 
     def __init__(self, driver: Reserves, loop: asyncio.AbstractEventLoop) -> None:
         """`loop` is the one that talks to the driver."""
@@ -60,14 +60,14 @@ class PlayerBudgets:
 
     def make(self, limits: Limits) -> Budget:
         """Make the next one."""
-        return PlayerBudget(next(self._numbers), limits, self._driver, self._loop)
+        return WorkerBudget(next(self._numbers), limits, self._driver, self._loop)
 
 
-class PlayerBudget(Budget):
-    """Counts what this player spends, and asks the driver whether it may."""
+class WorkerBudget(Budget):
+    """Counts what this worker spends, and asks the driver whether it may."""
 
     def __init__(self, number: int, limits: Limits, driver: Reserves, loop: asyncio.AbstractEventLoop) -> None:
-        """`number` identifies the budget in all players."""
+        """`number` identifies the budget in all workers."""
         super().__init__(evolve(limits, max_requests=None, max_tokens=None, max_cost=None))
         self._number, self._shared, self._driver, self._home = number, limits, driver, loop
         self._reservations: dict[int, int] = {}

@@ -15,7 +15,7 @@ from astuner.episodes.containment.guarded_loop import GuardedLoop
 from astuner.episodes.rollout.host import make_training_sampling, make_validation_sampling
 from astuner.episodes.rollout.runner import Round
 from astuner.episodes.rollout.stopping import cancel_on_stop, wait_until_stopped
-from astuner.episodes.rollout_workers.opening import GroupRunner, open_players
+from astuner.episodes.rollout_workers.group_runner import GroupRunner, open_group_runner
 from astuner.runs.store.atomic import explain_os_errors
 from astuner.runs.training.learner import Learner, LearnerTraits
 
@@ -40,7 +40,7 @@ class Rollouts:
         self._done = self._total = 0
         self._what = ""
         self._engine_s: dict[int, float] = {}
-        opening = open_players(
+        opening = open_group_runner(
             engine=self._engine,
             renderer=self._renderer() if self._engine.capabilities.token_ids else None,
             recipe=recipe,
@@ -151,7 +151,7 @@ class Rollouts:
         return self._loop.run(play())
 
     def _busy_s(self) -> float | None:
-        # Players that reach the engine's servers themselves work at the same time: the busiest one counts.
+        # Workers that reach the engine's servers themselves work at the same time: the busiest one counts.
         measuring: list[Any] = [
             part for part in (self._engine, self._runner) if read_traits(part, EngineTraits).measures_busy_time
         ]

@@ -43,7 +43,7 @@ class LLMOptions:
     timeout_s: float = field(default=180.0, validator=gt(0))
     """For one question with all its retries."""
     max_requests: int | None = field(default=None, validator=optional(ge(1)))
-    """Most requests of a run's process and its players together; null for no limit."""
+    """Most requests of a run's process and its rollout workers together; null for no limit."""
     max_total_tokens: int | None = field(default=None, validator=optional(ge(1)))
     """Most tokens of prompts and answers together."""
     prompt_price: float = field(default=0.0, validator=ge(0))

@@ -9,7 +9,7 @@ from trinity.common.workflows.workflow import Task as TrinityTask
 from trinity.common.workflows.workflow import Workflow
 
 from astuner.contract.schema import Task
-from astuner_trinity.explorer.player import get_player
+from astuner_trinity.explorer.rollout_worker import get_worker
 from astuner_trinity.stages import STEPS_BEFORE
 
 
@@ -38,14 +38,14 @@ class GroupWorkflow(Workflow):
     async def run_async(self) -> list[Experience]:
         """Play and judge the group, and return its rows: at least one, as Trinity requires."""
         raw, before = self.task.raw_task, int(self.task.workflow_args.get(STEPS_BEFORE, 0))
-        player = await get_player(self.task.workflow_args["plan"], self.model, self.auxiliary_model_wrappers or [], before)
+        worker = await get_worker(self.task.workflow_args["plan"], self.model, self.auxiliary_model_wrappers or [], before)
         step = raw["step"]
         if step is None:
             # An evaluation's batch is named after the step of the checkpoint: `20/validation`.
             step = before + int(str(self.task.batch_id).partition("/")[0])
         if raw["final"] is not None:
-            await player.wait_for_weights(raw["final"])
-        found: list[Experience] = await player.play(Task(**raw["task"]), step, raw["split"], self.repeat_times)
+            await worker.wait_for_weights(raw["final"])
+        found: list[Experience] = await worker.play(Task(**raw["task"]), step, raw["split"], self.repeat_times)
         for row in found:
             row.eid.run += self.run_id_base
         return found

@@ -114,7 +114,7 @@ def _play(
 ) -> list[Group] | None:
     """Return the groups, or None when the user stopped."""
     from astuner.episodes.rollout.stopping import cancel_on_stop, wait_until_stopped
-    from astuner.episodes.rollout_workers.opening import open_players
+    from astuner.episodes.rollout_workers.group_runner import open_group_runner
     from astuner.model.rendering import load_renderer
 
     if recipe.engine is None:
@@ -132,7 +132,7 @@ def _play(
         report.show_episode(episode)
         control.progress("episodes", finished, len(tasks) * round_.repeats)
 
-    opening = open_players(
+    opening = open_group_runner(
         engine=engine,
         renderer=renderer,
         recipe=recipe,

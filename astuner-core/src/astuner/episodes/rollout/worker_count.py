@@ -13,14 +13,14 @@ from astuner.settings.config.model import Config
 EPISODES = 64
 """Concurrent episodes from which one process may be too few."""
 CORES = 4
-EPISODES_A_PLAYER = 32
+EPISODES_PER_WORKER = 32
 MOST = 16
 KEY = "astuner.rollout.players"
 
 
 @frozen
-class PlayerCount:
-    """The number of players."""
+class WorkerCount:
+    """The number of rollout workers."""
 
     count: int
     why: str
@@ -33,39 +33,40 @@ def count_cores() -> int:
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
-def choose_count(config: Config, *, reachable: bool, cores: int) -> PlayerCount:
+def choose_count(config: Config, *, reachable: bool, cores: int) -> WorkerCount:
     """Return what `rollout.players` means; `reachable` says whether other processes reach the engine without this one."""
     rollout = config.rollout
     if rollout.players != "auto":
-        return PlayerCount(rollout.players, "as configured")
+        return WorkerCount(rollout.players, "as configured")
     alone = find_obstacle(config)
     if alone is not None:
-        return PlayerCount(1, alone)
+        return WorkerCount(1, alone)
     if not reachable:
-        return PlayerCount(1, "every request goes through the run's own process, which has the engine")
+        return WorkerCount(1, "every request goes through the run's own process, which has the engine")
     if rollout.max_env_worker < EPISODES:
-        return PlayerCount(1, f"{rollout.max_env_worker} concurrent episodes: one process is enough for fewer than {EPISODES}")
+        return WorkerCount(1, f"{rollout.max_env_worker} concurrent episodes: one process is enough for fewer than {EPISODES}")
     if cores < CORES:
-        return PlayerCount(1, f"{cores} cores: more than one player pays from {CORES} on")
-    count = min(cores // 2, rollout.max_env_worker // EPISODES_A_PLAYER, MOST)
-    return PlayerCount(count, f"{cores} cores, {rollout.max_env_worker} concurrent episodes")
+        return WorkerCount(1, f"{cores} cores: more than one worker pays from {CORES} on")
+    count = min(cores // 2, rollout.max_env_worker // EPISODES_PER_WORKER, MOST)
+    return WorkerCount(count, f"{cores} cores, {rollout.max_env_worker} concurrent episodes")
 
 
 def find_obstacle(config: Config) -> str | None:
     """Return why a configuration can be played by one process only; None if it can be played by several."""
     if config.gateway.public_url is not None:
-        return "gateway.public_url is the address of one gateway, and each player has its own"
+        return "gateway.public_url is the address of one gateway, and each worker has its own"
     if config.gateway.port != 0:
-        return "gateway.port is a port of one gateway, and each player has its own"
+        return "gateway.port is a port of one gateway, and each worker has its own"
     return None
 
 
-def check_count(run_info: RunInfo, chosen: PlayerCount) -> None:
-    """Raise `ConfigError` for several players where there can be only one."""
+def check_count(run_info: RunInfo, chosen: WorkerCount) -> None:
+    """Raise `ConfigError` for several workers if only one is possible."""
     if chosen.count == 1:
         return
     obstacle = find_obstacle(run_info.config)
     if obstacle is None and run_info.conf is None:
-        obstacle = "players plan the run again from its YAML, and this run has none"
+        obstacle = "rollout workers plan the run again from its YAML, and this run has none"
     if obstacle is not None:
-        raise ConfigError([Problem(key=KEY, message=f"{chosen.count} players cannot play: {obstacle}. Set it to 1.")])
+        message = f"{chosen.count} rollout workers are not possible: {obstacle}. Set it to 1."
+        raise ConfigError([Problem(key=KEY, message=message)])

@@ -1,4 +1,4 @@
-"""The driver's engine and budgets, for one player: answers its calls, and ends them when it has gone."""
+"""Serves the requests of one worker to the driver's engine and budgets, and ends them when the worker has gone."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from attrs import define, field
 from astuner.contract.protocols import Engine
 from astuner.contract.schema import Chunk, Request
 from astuner.episodes.rollout_workers.messages import (
-    Abandon,
+    AbandonCall,
     Acquire,
     CallFailed,
+    CallResult,
     Chat,
     Generate,
     Release,
-    Result,
     Settle,
     Tokens,
 )
@@ -27,8 +27,8 @@ from astuner.episodes.rollout_workers.shared_budgets import SharedBudgets
 
 
 @define(eq=False, kw_only=True)
-class Desk:
-    """Serves one player. Lives in the driver's event loop."""
+class RequestServer:
+    """Serves one worker. Lives in the driver's event loop."""
 
     engine: Engine
     send: Callable[[Any], None]
@@ -39,7 +39,7 @@ class Desk:
     _sessions: set[str] = field(factory=set, init=False)
 
     def take(self, message: Any) -> None:
-        """Take a message of the player."""
+        """Take a message of the worker."""
         match message:
             case Generate(call=call, request=request):
                 self._sessions.add(request.session)
@@ -51,7 +51,7 @@ class Desk:
             case Settle(call=call):
                 tokens = message.prompt_tokens, message.completion_tokens
                 self.budgets.settle(self._reserved.pop(call), *tokens, message.requests)
-            case Abandon(call=call):
+            case AbandonCall(call=call):
                 if (task := self._calls.get(call)) is not None:
                     task.cancel()
                 if (reservation := self._reserved.pop(call, None)) is not None:
@@ -61,7 +61,7 @@ class Desk:
                 self._begin(-1, self._release(session))
 
     async def close(self) -> None:
-        """Cancel all calls, and release the sessions: the player has gone."""
+        """Cancel all calls and release the sessions: the worker has gone."""
         calls = list(self._calls.values())
         for task in calls:
             task.cancel()
@@ -86,17 +86,17 @@ class Desk:
                 async for chunk in stream:
                     self.send(Tokens(call=call, chunk=chunk))
             self.send(Tokens(call=call, chunk=None))
-        except Exception as error:  # noqa: BLE001 - the boundary for engines: the player's call fails
+        except Exception as error:  # noqa: BLE001 - the boundary for engines: the worker's call fails
             self.send(CallFailed(call=call, error=PortableError.of(error)))
 
     async def _answer(self, call: int, work: Awaitable[Any]) -> None:
         try:
-            self.send(Result(call=call, value=await work))
+            self.send(CallResult(call=call, value=await work))
         except Exception as error:  # noqa: BLE001 - as above, and for budgets
             self.send(CallFailed(call=call, error=PortableError.of(error)))
 
-    async def _acquire(self, wanted: Acquire) -> None:
-        self._reserved[wanted.call] = await self.budgets.acquire(wanted)
+    async def _acquire(self, request: Acquire) -> None:
+        self._reserved[request.call] = await self.budgets.acquire(request)
 
     async def _release(self, session: str) -> None:
         try:

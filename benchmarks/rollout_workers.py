@@ -1,13 +1,13 @@
-"""What several players play in the time of one: the agent of `players_engine.py` over an engine that only waits.
+"""What several workers play in the time of one: the agent of `rollout_workers_engine.py` over an engine that only waits.
 
-    python benchmarks/players.py [--players 1 2] [--concurrent 512 --episodes 1024 --turns 4] [--proxied]
+    python benchmarks/rollout_workers.py [--workers 1 2] [--concurrent 512 --episodes 1024 --turns 4] [--proxied]
 
-plays the same episodes with each number of players. `CPU ms a call` is that of all processes together. The capacity is what the
+plays the same episodes with each number of workers. `CPU ms a call` is that of all processes together. The capacity is what the
 busiest process allows, calls per second of its CPU time: the calls per second of a machine with a core for each process. The
 first row is the OpenAI SDK alone over canned answers, in the same run, since CPU time depends on what else the machine does. With
 `--proxied` the requests go through the driver, as for an engine that lives there.
 
-    python benchmarks/players.py --ray 3 --episodes 5000
+    python benchmarks/rollout_workers.py --ray 3 --episodes 5000
 
 plays on a Ray cluster of three simulated nodes of this machine, ends one of them in the middle, and compares with one process.
 """
@@ -31,13 +31,13 @@ from typing import Any
 import psutil
 import yaml
 from attrs import evolve
-from players_bare import measure_bare_cpu_ms
+from rollout_workers_bare import measure_bare_cpu_ms
 from words import help_tokenizer
 
 from astuner.contract.schema import Episode, Group, Task
 from astuner.episodes.rollout.host import make_training_sampling
 from astuner.episodes.rollout.runner import Round
-from astuner.episodes.rollout_workers.opening import open_players
+from astuner.episodes.rollout_workers.group_runner import open_group_runner
 from astuner.model.rendering import load_renderer
 from astuner.runs.store.episode_store import EpisodeFiles
 from astuner.settings.planning.plan import plan_run
@@ -48,33 +48,33 @@ REPEATS = 8
 PROGRAM = "astuner.episodes.rollout_workers.program"
 
 
-def write_project(directory: Path, given: argparse.Namespace, players: int) -> Path:
+def write_project(directory: Path, given: argparse.Namespace, workers: int) -> Path:
     """Write the YAML of the run that is measured."""
     engine = "StubEngine" if given.proxied else "ReachableStubEngine"
     (directory / "tasks.jsonl").write_text('{"main_query": "?"}\n', encoding="utf-8")
-    target = f"{HERE / 'players_engine.py'}:{engine}"
+    target = f"{HERE / 'rollout_workers_engine.py'}:{engine}"
     section = {
         "backbone": "debug",
         "model": {"path": str(directory / "model")},
         "data": {"max_prompt_length": 8192, "max_response_length": 8192},
         "rollout": {
-            "user_workflow": f"{HERE / 'players_engine.py'}:ToolAgent",
+            "user_workflow": f"{HERE / 'rollout_workers_engine.py'}:ToolAgent",
             "name": target,
             target: {"turn_s": given.turn_s},
-            "players": players,
+            "players": workers,
             "max_env_worker": given.concurrent,
             "num_repeat": REPEATS,
         },
         "task_reader": {"type": "dataset_file", "dataset_file": {"training": {"file_path": "tasks.jsonl"}}},
-        "experiment_dir": str(directory / f"run{players}"),
+        "experiment_dir": str(directory / f"run{workers}"),
     }
-    conf = directory / f"players{players}.yaml"
+    conf = directory / f"workers{workers}.yaml"
     conf.write_text(yaml.safe_dump({"astuner": section}), encoding="utf-8")
     return conf
 
 
 def measure_cpu_s() -> dict[int, float]:
-    """Return the CPU seconds of this process and of each player on this machine, by pid."""
+    """Return the CPU seconds of this process and of each worker on this machine, by pid."""
     found = {os.getpid(): sum(os.times()[:2])}
     for process in psutil.process_iter(["cmdline"]):
         if PROGRAM in (process.info["cmdline"] or ()) and str(os.getpid()) not in (process.info["cmdline"] or ()):
@@ -101,8 +101,8 @@ async def play(
     ]
     round_ = Round(step=1, split="train", repeats=REPEATS, sampling=make_training_sampling(info))
     # Each process imports the SDK when it is first used.
-    first = [Task(task_id=f"first-{place}", main_query="?", metadata={"turns": 1}) for place in range(2 * max(given.players))]
-    opening = open_players(
+    first = [Task(task_id=f"first-{place}", main_query="?", metadata={"turns": 1}) for place in range(2 * max(given.workers))]
+    opening = open_group_runner(
         engine=engine,
         renderer=load_renderer(info.config.model.path),
         recipe=plan.recipe,
@@ -117,23 +117,23 @@ async def play(
         wall_s, after = time.perf_counter() - wall, measure_cpu_s()
     spent = sorted((after[pid] - before.get(pid, 0.0) for pid in after if pid != os.getpid()), reverse=True)
     store.close()
-    return groups, {"wall_s": wall_s, "driver_cpu_s": after[os.getpid()] - before[os.getpid()], "player_cpu_s": spent}
+    return groups, {"wall_s": wall_s, "driver_cpu_s": after[os.getpid()] - before[os.getpid()], "worker_cpu_s": spent}
 
 
-def compare_players(given: argparse.Namespace, directory: Path) -> None:
-    """Print a row for each number of players."""
+def compare_workers(given: argparse.Namespace, directory: Path) -> None:
+    """Print a row for each number of workers."""
     calls = given.episodes * given.turns
-    heads = f"{'players':<9}{'wall s':>8}{'calls/s':>9}{'driver CPU s':>14}{'CPU of players s':>18}"
+    heads = f"{'workers':<9}{'wall s':>8}{'calls/s':>9}{'driver CPU s':>14}{'CPU of workers s':>18}"
     print(f"{heads}{'CPU ms a call':>15}{'of the SDK':>12}{'capacity':>10}")
     counts = {"episodes": given.episodes, "concurrent": given.concurrent, "turns": given.turns, "turn_s": given.turn_s}
     bare_ms = asyncio.run(measure_bare_cpu_ms(help_tokenizer(), **counts))
     print(f"{'SDK alone':<58}{bare_ms:>15.2f}{1:>12.2f}{1000 / bare_ms:>10.0f}", flush=True)
-    for players in given.players:
-        _, row = asyncio.run(play(write_project(directory, given, players), given))
-        all_s = [row["driver_cpu_s"], *row["player_cpu_s"]]
-        shown = "/".join(f"{one:.1f}" for one in row["player_cpu_s"]) or "-"
+    for workers in given.workers:
+        _, row = asyncio.run(play(write_project(directory, given, workers), given))
+        all_s = [row["driver_cpu_s"], *row["worker_cpu_s"]]
+        shown = "/".join(f"{one:.1f}" for one in row["worker_cpu_s"]) or "-"
         print(
-            f"{players:<9}{row['wall_s']:>8.1f}{calls / row['wall_s']:>9.0f}{row['driver_cpu_s']:>14.1f}{shown:>18}"
+            f"{workers:<9}{row['wall_s']:>8.1f}{calls / row['wall_s']:>9.0f}{row['driver_cpu_s']:>14.1f}{shown:>18}"
             f"{1000 * sum(all_s) / calls:>15.2f}{1000 * sum(all_s) / calls / bare_ms:>12.2f}{calls / max(all_s):>10.0f}",
             flush=True,
         )
@@ -188,7 +188,7 @@ def describe_samples(episode: Episode) -> Any:
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--players", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--concurrent", type=int, default=512)
     parser.add_argument("--episodes", type=int, default=1024)
     parser.add_argument("--turns", type=int, default=4)
@@ -202,7 +202,7 @@ def main() -> None:
         if given.ray:
             play_on_nodes(given, directory)
         else:
-            compare_players(given, directory)
+            compare_workers(given, directory)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One player: core's runner and gateway in a process of its own, led by the driver."""
+"""One worker: a runner and a gateway in its own process, led by the driver."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from astuner.contract.schema import Episode, Group
 from astuner.episodes.containment.endings import is_requested, make_exception
 from astuner.episodes.rollout_workers.messages import (
     CallFailed,
-    Cancel,
+    CallResult,
+    CancelGroup,
     CannotStart,
-    Dropped,
-    Judged,
-    Leave,
-    Play,
-    Played,
+    EpisodePlayed,
+    GroupJudged,
+    GroupStopped,
+    Notice,
+    PlayGroup,
     Ready,
-    Result,
-    Said,
     Setup,
-    Share,
+    ShareEngine,
+    ShutDown,
     Tokens,
 )
 from astuner.episodes.rollout_workers.portable_error import PortableError
 from astuner.episodes.rollout_workers.remote_engine import DriverCalls, RemoteEngine
-from astuner.episodes.rollout_workers.shared_budgets import PlayerBudgets
+from astuner.episodes.rollout_workers.shared_budgets import WorkerBudgets
 from astuner.shared.clients.llm_budget import share_budgets
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ _number: ContextVar[int] = ContextVar("number of the group that is played")
 
 @define(eq=False)
 class ForwardingStore:
-    """The store of a player: finished episodes go to the driver, and those that it knows are taken from there."""
+    """The store of a worker: finished episodes go to the driver, and those that it knows are taken from there."""
 
     send: Callable[[Any], None]
     _known: dict[tuple[int, str], Episode] = field(factory=dict, init=False)
     _fresh: set[int] = field(factory=set, init=False)
 
-    def prepare(self, play: Play) -> None:
+    def prepare(self, play: PlayGroup) -> None:
         """Take over the episodes of a group that the driver has."""
         self._known.update({(play.number, episode.id): episode for episode in play.known})
 
@@ -63,8 +63,8 @@ class ForwardingStore:
         """Send a finished episode, before it is judged."""
         from astuner.runs.store.codec import encode_episode
 
-        line = encode_episode(episode, lambda text: self.send(Said(text=text, level="warning")))
-        self.send(Played(number=_number.get(), episode=pickle.dumps(episode), line=line))
+        line = encode_episode(episode, lambda text: self.send(Notice(text=text, level="warning")))
+        self.send(EpisodePlayed(number=_number.get(), episode=pickle.dumps(episode), line=line))
 
     def add_encoded(self, episode: Episode, line: bytes) -> None:
         """Send a finished episode."""
@@ -85,7 +85,7 @@ class ForwardingStore:
 
 
 @define(eq=False)
-class Player:
+class RolloutWorker:
     """Takes the driver's messages. Lives in one event loop."""
 
     send: Callable[[Any], None]
@@ -107,21 +107,21 @@ class Player:
     def take(self, message: Any) -> None:
         """Handle a message of the driver."""
         match message:
-            case Tokens() | Result() | CallFailed():
+            case Tokens() | CallResult() | CallFailed():
                 self._calls.take(message)
-            case Play():
+            case PlayGroup():
                 self._store.prepare(message)
                 playing = asyncio.get_running_loop().create_task(self._play(message, self._work))
                 self._groups[message.number] = playing
                 playing.add_done_callback(lambda done: self._forget(message.number, done))
-            case Cancel(number=number):
+            case CancelGroup(number=number):
                 if (group := self._groups.get(number)) is not None:
                     group.cancel()
             case Setup():
                 self._follow(self._open(message))
-            case Share(access=access):
+            case ShareEngine(access=access):
                 self._follow(self._share(access))
-            case Leave():
+            case ShutDown():
                 self._follow(self._leave())
 
     def abandon(self) -> None:
@@ -155,12 +155,12 @@ class Player:
         from astuner.settings.planning.replan import replan_described
         from astuner.settings.plugins.hooks import Hooks
 
-        sys.path[:] = [*setup.path, *(place for place in sys.path if place not in setup.path)]
+        sys.path[:] = [*setup.path, *(entry for entry in sys.path if entry not in setup.path)]
         info = setup.run_info
         plan = (await asyncio.to_thread(replan_described, setup.plan)).plan
         self._stack.enter_context(plan.loaded.secrets.hide_in_errors())
         hooks = Hooks(plan.catalog, on_listener_error=self._say, options=info.config.plugins.options)
-        with share_budgets(PlayerBudgets(self._calls, asyncio.get_running_loop()).make):
+        with share_budgets(WorkerBudgets(self._calls, asyncio.get_running_loop()).make):
             # In a thread: a judge may have to learn first.
             parts = await asyncio.to_thread(plan.recipe.build, info, hooks)
         takes_ids, options = setup.capabilities.token_ids, info.config.model.rendering
@@ -177,9 +177,9 @@ class Player:
         try:
             await self._engine.take(access)
         except Exception as error:  # noqa: BLE001 - the driver's engine answers as well
-            self._say(f"a player cannot reach the engine, so the driver passes its requests on: {describe_error(error)}")
+            self._say(f"a rollout worker cannot reach the engine, so the driver passes its requests on: {describe_error(error)}")
 
-    async def _play(self, play: Play, before: asyncio.Task[None] | None) -> None:
+    async def _play(self, play: PlayGroup, before: asyncio.Task[None] | None) -> None:
         _number.set(play.number)
         try:
             if before is not None:
@@ -189,15 +189,15 @@ class Player:
             [group] = await self._runner.run([play.task], play.round)
             verdicts = {episode.id: episode.verdict for episode in group.episodes if episode.verdict is not None}
             busy_s = None if self._engine is None else self._engine.busy_s
-            self.send(Judged(number=play.number, verdicts=verdicts, fresh=self._store.take_fresh(), busy_s=busy_s))
+            self.send(GroupJudged(number=play.number, verdicts=verdicts, fresh=self._store.take_fresh(), busy_s=busy_s))
         except Exception as error:  # noqa: BLE001 - raised again in the driver
-            self.send(Dropped(number=play.number, error=PortableError.of(error)))
+            self.send(GroupStopped(number=play.number, error=PortableError.of(error)))
 
     def _forget(self, number: int, group: asyncio.Task[None]) -> None:
         self._groups.pop(number, None)
         # One that is cancelled before its first step runs none of its code.
         if group.cancelled():
-            self.send(Dropped(number=number, error=None))
+            self.send(GroupStopped(number=number, error=None))
 
     async def _leave(self) -> None:
         groups = list(self._groups.values())
@@ -210,16 +210,16 @@ class Player:
             self.over.set()
 
     def _say(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        self.send(Said(text=text, level=level))
+        self.send(Notice(text=text, level=level))
 
 
-def divide_run(run_info: RunInfo, players: int) -> RunInfo:
-    """Return the run for one player: a share of the episodes, a port of its own, and no failure budget.
+def divide_run(run_info: RunInfo, workers: int) -> RunInfo:
+    """Return the run for one worker: a share of the episodes, its own port, and no failure budget.
 
     The driver, which sees all episodes, applies the budget.
     """
     rollout = run_info.config.rollout
-    share = -(-rollout.max_env_worker // max(1, players))
+    share = -(-rollout.max_env_worker // max(1, workers))
     config = evolve(
         run_info.config,
         rollout=evolve(rollout, max_env_worker=share, failure_budget=1.0),

@@ -1,4 +1,4 @@
-"""Players as actors of a Ray cluster, spread over its nodes."""
+"""Workers as actors of a Ray cluster, spread over its nodes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from attrs import define, field
 
 from astuner.contract.errors import RunFailed
-from astuner.episodes.rollout_workers.channel import Channel
-from astuner.episodes.rollout_workers.player import Player
+from astuner.episodes.rollout_workers.message_channel import MessageChannel
+from astuner.episodes.rollout_workers.worker import RolloutWorker
 from astuner.shared.services.ray import ADDRESS
 
 START_S = 300.0
@@ -27,21 +27,21 @@ def has_cluster() -> bool:
     return bool(os.environ.get(ADDRESS)) or (ray is not None and bool(ray.is_initialized()))
 
 
-class PlayerActor:
-    """Ray actor: a player whose messages come and go in batches."""
+class WorkerActor:
+    """Ray actor: a worker whose messages come and go in batches."""
 
     def __init__(self) -> None:
         """Wait for the driver's messages."""
         self._batches: asyncio.Queue[bytes] = asyncio.Queue()
         self._outgoing: list[Any] = []
-        self._player: Player | None = None
+        self._worker: RolloutWorker | None = None
         self._next = 0
         self._early: dict[int, bytes] = {}
 
     async def listen(self) -> AsyncIterator[bytes]:
-        """Yield what the player says, until it is over."""
-        player = self._get_player()
-        over = asyncio.ensure_future(player.over.wait())
+        """Yield the messages of the worker until it is over."""
+        worker = self._get_worker()
+        over = asyncio.ensure_future(worker.over.wait())
         # The first one says that it runs.
         yield b""
         while True:
@@ -64,12 +64,12 @@ class PlayerActor:
             batch = self._early.pop(self._next)
             self._next += 1
             for message in cloudpickle.loads(batch):
-                self._get_player().take(message)
+                self._get_worker().take(message)
 
-    def _get_player(self) -> Player:
-        if self._player is None:
-            self._player = Player(self._send)
-        return self._player
+    def _get_worker(self) -> RolloutWorker:
+        if self._worker is None:
+            self._worker = RolloutWorker(self._send)
+        return self._worker
 
     def _send(self, message: Any) -> None:
         if not self._outgoing:
@@ -112,10 +112,10 @@ class ActorChannel:
 
 
 @define(eq=False, kw_only=True)
-class RayLink:
-    """A player's actor."""
+class RayWorker:
+    """A worker's actor."""
 
-    channel: Channel
+    channel: MessageChannel
     actor: Any
     node: str
     same_machine: bool
@@ -137,7 +137,7 @@ class RayLink:
 
 
 @define(eq=False)
-class RayStarter:
+class RayWorkerStarter:
     """Starts actors, each on the living node with the fewest of them."""
 
     namespace: str
@@ -145,7 +145,7 @@ class RayStarter:
     _attaching: asyncio.Lock = field(factory=asyncio.Lock, init=False)
     _attached: bool = field(default=False, init=False)
 
-    async def start(self, number: int, receive: Callable[[Any], None], lose: Callable[[], None]) -> RayLink:
+    async def start(self, number: int, receive: Callable[[Any], None], lose: Callable[[], None]) -> RayWorker:
         """Start an actor, and return once it runs."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -158,7 +158,9 @@ class RayStarter:
         self._nodes[node] += 1
         # Elsewhere if the node ends now; and no CPUs, which the trainer's workers may have reserved.
         strategy = NodeAffinitySchedulingStrategy(node, soft=True)
-        actor = ray.remote(PlayerActor).options(num_cpus=0, scheduling_strategy=strategy, name=f"player-{number}").remote()
+        actor = (
+            ray.remote(WorkerActor).options(num_cpus=0, scheduling_strategy=strategy, name=f"rollout-worker-{number}").remote()
+        )
         running = asyncio.get_running_loop().create_future()
         reasons: list[str] = []
         reading = asyncio.get_running_loop().create_task(_read(actor, receive, lose, running, reasons))
@@ -169,13 +171,13 @@ class RayStarter:
             reading.cancel()
             ray.kill(actor, no_restart=True)
             raise RunFailed(
-                f"player {number} did not start on a node of the Ray cluster: {' '.join(reasons) or error!r}"
+                f"rollout worker {number} did not start on a node of the Ray cluster: {' '.join(reasons) or error!r}"
             ) from error
         same = node == ray.get_runtime_context().get_node_id()
-        return RayLink(channel=ActorChannel(actor), actor=actor, node=node, same_machine=same, reading=reading, reasons=reasons)
+        return RayWorker(channel=ActorChannel(actor), actor=actor, node=node, same_machine=same, reading=reading, reasons=reasons)
 
     async def close(self) -> None:
-        """Detach from a cluster that was attached to for the players alone."""
+        """Detach from a cluster that was attached to for the workers alone."""
         import ray
 
         if self._attached:

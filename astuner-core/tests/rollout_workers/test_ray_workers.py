@@ -1,4 +1,4 @@
-"""Players over the nodes of a Ray cluster: a node may go."""
+"""Workers over the nodes of a Ray cluster: a node may go."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_ids(directory: Path) -> Counter[str]:
     return Counter(record["episode"]["id"] for record in records if record["kind"] == "episode")
 
 
-def has_lost_a_player(directory: Path) -> bool:
+def has_lost_a_worker(directory: Path) -> bool:
     return any("has ended (on the node" in one.text for one in read_records(directory) if isinstance(one, Notice))
 
 
@@ -52,11 +52,11 @@ def test_a_node_that_ends_loses_nothing(cluster: Any, world: Callable[..., Playe
 
     def end_a_node() -> None:
         until = time.monotonic() + 300
-        # The other tasks wait for the file, and each player has one of them.
+        # The other tasks wait for the file, and each worker has one of them.
         while sum(read_ids(directory).values()) < 9 and time.monotonic() < until:
             time.sleep(0.1)
         cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
-        while not has_lost_a_player(directory) and time.monotonic() < until:
+        while not has_lost_a_worker(directory) and time.monotonic() < until:
             time.sleep(0.1)
         (tmp_path / "go").touch()
 
@@ -68,4 +68,4 @@ def test_a_node_that_ends_loses_nothing(cluster: Any, world: Callable[..., Playe
     assert list(map(describe_samples, several.episodes)) == list(map(describe_samples, alone.episodes))
     ids = read_ids(several.directory)
     assert (len(ids), max(ids.values())) == (18, 1)
-    assert has_lost_a_player(several.directory)
+    assert has_lost_a_worker(several.directory)

@@ -1,4 +1,4 @@
-"""A group while it is played: which of its episodes are finished, and who plays the others."""
+"""A group that is being played, and its finished episodes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from astuner.episodes.rollout.runner import Round, make_episode_id
 
 
 @define(eq=False, kw_only=True)
-class Game:
-    """A group that the pool has promised."""
+class PendingGroup:
+    """A group that the pool has to return."""
 
     task: Task
     round: Round
     number: int = 0
     """Of the attempt under way."""
     losses: int = field(default=0, init=False)
-    """How many players have ended while they played it."""
+    """How many workers have ended while they played it."""
     done: asyncio.Future[Group] = field(factory=lambda: asyncio.get_running_loop().create_future(), init=False)
     _episodes: dict[str, Episode] = field(factory=dict, init=False)
 
@@ -52,6 +52,6 @@ class Game:
 
     def build(self, verdicts: Mapping[str, Verdict | Unjudged]) -> Group:
         """Return the group with these verdicts; all its episodes are finished."""
-        found = (self._episodes[identity] for identity in self.identities)
-        episodes = tuple(evolve(one, verdict=verdicts.get(one.id, one.verdict)) for one in found)
+        finished = (self._episodes[identity] for identity in self.identities)
+        episodes = tuple(evolve(episode, verdict=verdicts.get(episode.id, episode.verdict)) for episode in finished)
         return Group(task=self.task, step=self.round.step, split=self.round.split, episodes=episodes)

@@ -1,4 +1,4 @@
-"""The least that a call of `players.py` can cost: the same conversations through the OpenAI SDK alone, over canned answers."""
+"""The lowest cost of a call of `rollout_workers.py`: the same conversations through the OpenAI SDK, over canned answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Players as processes of this machine, each under its guard."""
+"""Workers as processes of this machine, each under its guard."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 from attrs import define, field
 
 from astuner.contract.errors import RunFailed
-from astuner.episodes.rollout_workers.channel import Channel, StreamChannel
+from astuner.episodes.rollout_workers.message_channel import MessageChannel, StreamChannel
 from astuner.shared.processes import ProgramHandle, ProgramSpec, launch
 
 LOOK_S = 0.2
-"""How often a starting player is looked at."""
+"""How often a starting worker is looked at."""
 LINES = 15
 """Lines of its log in an error."""
 
 
 @define(eq=False, kw_only=True)
-class LocalLink:
-    """A player's process, and the connection to it."""
+class LocalWorker:
+    """A worker's process, and the connection to it."""
 
-    channel: Channel
+    channel: MessageChannel
     program: ProgramHandle
     same_machine: bool = True
 
@@ -44,7 +44,7 @@ class LocalLink:
 
 
 @define(eq=False)
-class LocalStarter:
+class LocalWorkerStarter:
     """Starts processes that connect to a socket in a directory that only this user can enter."""
 
     directory: Path
@@ -54,20 +54,20 @@ class LocalStarter:
     _awaited: dict[int, asyncio.Future[StreamChannel]] = field(factory=dict, init=False)
     _takers: dict[StreamChannel, tuple[Callable[[Any], None], Callable[[], None]]] = field(factory=dict, init=False)
 
-    async def start(self, number: int, receive: Callable[[Any], None], lose: Callable[[], None]) -> LocalLink:
+    async def start(self, number: int, receive: Callable[[Any], None], lose: Callable[[], None]) -> LocalWorker:
         """Start a process, and return once it has connected."""
         await self._listen()
         connected = self._awaited[number] = asyncio.get_running_loop().create_future()
-        command = [sys.executable, "-m", "astuner.episodes.rollout_workers.program", f"{self._home}/players", str(number)]
-        log = self.directory / "logs" / f"player-{number}.log"
-        spec = ProgramSpec(command=command, kind="service", name=f"player-{number}", log=log, directory=self.directory)
+        command = [sys.executable, "-m", "astuner.episodes.rollout_workers.program", f"{self._home}/workers", str(number)]
+        log = self.directory / "logs" / f"rollout-worker-{number}.log"
+        spec = ProgramSpec(command=command, kind="service", name=f"rollout-worker-{number}", log=log, directory=self.directory)
         launching = asyncio.to_thread(launch, spec)
         program = await _await_launch(asyncio.ensure_future(launching))
         try:
             while not connected.done() and program.poll() is None:
                 await asyncio.wait([connected], timeout=LOOK_S)
             if not connected.done():
-                raise RunFailed(f"player {number} did not start: {_explain_end(program)}")
+                raise RunFailed(f"rollout worker {number} did not start: {_explain_end(program)}")
         except BaseException:
             await asyncio.shield(asyncio.to_thread(program.end, 0.5))
             raise
@@ -75,7 +75,7 @@ class LocalStarter:
             del self._awaited[number]
         channel = connected.result()
         self._takers[channel] = (receive, lose)
-        return LocalLink(channel=channel, program=program)
+        return LocalWorker(channel=channel, program=program)
 
     async def close(self) -> None:
         """Stop listening."""
@@ -88,7 +88,7 @@ class LocalStarter:
         if self._server is None:
             self._home = tempfile.mkdtemp(prefix="astuner-")
             loop = asyncio.get_running_loop()
-            self._server = await loop.create_unix_server(lambda: StreamChannel(self._take, self._lose), f"{self._home}/players")
+            self._server = await loop.create_unix_server(lambda: StreamChannel(self._take, self._lose), f"{self._home}/workers")
 
     def _take(self, channel: StreamChannel, message: Any) -> None:
         if channel in self._takers:

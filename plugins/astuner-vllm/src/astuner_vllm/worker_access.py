@@ -43,13 +43,13 @@ class ServerAccess:
         """Whether only processes of this machine reach them."""
         return any(server.loopback for server in self.servers)
 
-    def open(self) -> PlayerEngine:
+    def open(self) -> WorkerEngine:
         """Make an engine over these servers."""
-        return PlayerEngine(self)
+        return WorkerEngine(self)
 
 
 @define(eq=False)
-class PlayerEngine:
+class WorkerEngine:
     """Generates on servers that another process has started; a session stays on one of them."""
 
     _access: ServerAccess

@@ -1,4 +1,4 @@
-"""The engine of `players.py`: the same answer each time, after a while, as a server gives it; and the agent that asks."""
+"""The engine of `rollout_workers.py`: the same answer each time, after a while, as a server gives it; and the agent that asks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class StubEngine:
 
 @frozen
 class StubAccess:
-    """Opens the same engine in a player, as a client of the same servers would be."""
+    """Opens the same engine in a worker, as a client of the same servers would be."""
 
     options: StubEngine.Options
     run_info: RunInfo

@@ -1,4 +1,4 @@
-"""Several players give what one process gives: the same episodes, verdicts, metrics and failures, whatever ends meanwhile."""
+"""Several workers give what one process gives: the same episodes, verdicts, metrics and failures, whatever ends meanwhile."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def alone(world: Play) -> PlayedRun:
     return world(1)
 
 
-def test_two_players_give_what_one_process_gives(world: Play, alone: PlayedRun) -> None:
+def test_two_workers_give_what_one_process_gives(world: Play, alone: PlayedRun) -> None:
     several = world(2)
     assert [describe(e) for e in several.episodes] == [describe(e) for e in alone.episodes]
     assert {k: v for k, v in several.metrics.items() if not of_time(k)} == {
@@ -65,7 +65,7 @@ def test_two_players_give_what_one_process_gives(world: Play, alone: PlayedRun) 
     assert len(pids(alone)) == 1
 
 
-def test_a_notice_of_all_players_is_shown_once(world: Play) -> None:
+def test_a_notice_of_all_workers_is_shown_once(world: Play) -> None:
     told = [text for text in world(2).notices if "log_metrics['text']" in text]
     assert len(told) == 1
 
@@ -75,7 +75,7 @@ def test_the_store_has_every_episode_once(world: Play) -> None:
     assert (len(ids), max(ids.values())) == (18, 1)
 
 
-def test_a_player_that_is_killed_loses_nothing(world: Play, alone: PlayedRun) -> None:
+def test_a_worker_that_is_killed_loses_nothing(world: Play, alone: PlayedRun) -> None:
     several = world(2, "Crashing")
     assert [describe(e) for e in several.episodes] == [describe(e) for e in alone.episodes]
     ids = read_ids(several.directory)
@@ -83,13 +83,13 @@ def test_a_player_that_is_killed_loses_nothing(world: Play, alone: PlayedRun) ->
     assert [text for text in several.notices if "has ended (exit status -9)" in text]
 
 
-def test_a_task_that_ends_every_player_ends_the_run(world: Play, tmp_path: Path) -> None:
+def test_a_task_that_ends_every_worker_ends_the_run(world: Play, tmp_path: Path) -> None:
     (tmp_path / "always").touch()
-    with pytest.raises(RunFailed, match=r"3 players have ended while they played the task 't3'"):
+    with pytest.raises(RunFailed, match=r"3 rollout workers have ended while they played the task 't3'"):
         world(2, "Crashing")
 
 
-def test_players_leave_no_process_behind(world: Play) -> None:
+def test_workers_leave_no_process_behind(world: Play) -> None:
     world(2, "Crashing")
     assert list_programs() == []
 
@@ -99,33 +99,33 @@ def test_the_failure_budget_is_that_of_the_whole_step(world: Play) -> None:
         world(2, failure_budget=0.01)
 
 
-def test_an_error_in_a_player_comes_with_its_text(world: Play) -> None:
+def test_an_error_in_a_worker_comes_with_its_text(world: Play) -> None:
     with pytest.raises(AstunerError, match=r"(?s)world\.py:Unmade.*the judge needs a key"):
         world(2, judge="./world.py:Unmade")
 
 
-def test_players_reach_the_engine_themselves_where_they_can(world: Play, alone: PlayedRun) -> None:
+def test_workers_reach_the_engine_themselves_where_they_can(world: Play, alone: PlayedRun) -> None:
     several = world(2, engine="SharedSeededEngine")
     assert [describe(e) for e in several.episodes] == [describe(e) for e in alone.episodes]
     assert {int(file.name.partition("-")[2]) for file in several.directory.glob("asked-*")} == pids(several)
 
 
-def test_requests_go_through_the_driver_where_players_cannot_reach_the_engine(world: Play) -> None:
+def test_requests_go_through_the_driver_where_workers_cannot_reach_the_engine(world: Play) -> None:
     several = world(2)
     assert not pids(several) & {int(file.name.partition("-")[2]) for file in several.directory.glob("asked-*")}
 
 
 @pytest.mark.parametrize("option", [{"port": 9}, {"public_url": "http://agents.example"}])
-def test_several_players_are_refused_for_a_gateway_with_one_address(run: Any, option: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="2 players cannot play: gateway"):
+def test_several_workers_are_refused_for_a_gateway_with_one_address(run: Any, option: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="2 rollout workers are not possible: gateway"):
         run(settings={"rollout": {"players": 2}, "gateway": option})
 
 
 def test_breakpoints_need_one_process(world: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astuner.episodes.rollout_workers.opening.expects_stops", lambda: True)
+    monkeypatch.setattr("astuner.episodes.rollout_workers.group_runner.expects_stops", lambda: True)
     played = world(2)
     assert len(pids(played)) == 1
-    assert [text for text in played.notices if text.startswith("breakpoints: one player plays")]
+    assert [text for text in played.notices if text.startswith("breakpoints: one rollout worker plays")]
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(world: Play, alone: PlayedRun, tmp_path: Path) -> None:

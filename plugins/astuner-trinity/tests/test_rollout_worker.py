@@ -16,7 +16,7 @@ from astuner.contract.schema import Episode, Group, Sample, Task, Verdict, Workf
 from astuner.episodes.judging.estimators import Grpo
 from astuner.runs.store.episode_store import StoredEpisodes
 from astuner_devkit.run_infos import run_info
-from astuner_trinity.explorer.player import Player
+from astuner_trinity.explorer.rollout_worker import RolloutWorker
 from astuner_trinity.layout import Layout
 from astuner_trinity.spool import JudgedGroup, Spool, SpoolTail
 
@@ -53,7 +53,7 @@ class Broken:
         raise ZeroDivisionError("no spread")
 
 
-def player(home: Path, estimator: Any) -> Player:
+def worker(home: Path, estimator: Any) -> RolloutWorker:
     run, unused = run_info(home), Any
     spool = Spool(home / "played" / "a.jsonl", StoredEpisodes(home / "episodes", replay_after=None))
     parts: Any = {
@@ -63,7 +63,7 @@ def player(home: Path, estimator: Any) -> Player:
         "stack": unused,
         "steps_before": 0,
     }
-    return Player(run_info=run, layout=Layout(home), spool=spool, **parts)
+    return RolloutWorker(run_info=run, layout=Layout(home), spool=spool, **parts)
 
 
 def whole(home: Path) -> list[str]:
@@ -72,7 +72,7 @@ def whole(home: Path) -> list[str]:
 
 
 def test_a_group_is_whole_with_its_rows(tmp_path: Path) -> None:
-    rows = asyncio.run(player(tmp_path, None).play(TASK, 1, "train", 2))
+    rows = asyncio.run(worker(tmp_path, None).play(TASK, 1, "train", 2))
     assert len(rows) == 2
     assert whole(tmp_path) == ["train/1/t"]
 
@@ -80,5 +80,5 @@ def test_a_group_is_whole_with_its_rows(tmp_path: Path) -> None:
 def test_a_group_of_which_no_rows_came_is_missing(tmp_path: Path) -> None:
     """So that the driver says so: the trainer would wait for the rows."""
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(player(tmp_path, Broken()).play(TASK, 1, "train", 2))
+        asyncio.run(worker(tmp_path, Broken()).play(TASK, 1, "train", 2))
     assert whole(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Opening what plays a run's groups: a runner in this process, or a pool of players."""
+"""Opens the runner of a run's groups: one in this process, or a pool of workers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from astuner.contract.protocols import Control, Engine, EngineTraits, RunInfo
 from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Task
 from astuner.episodes.rollout.host import open_rollouts
-from astuner.episodes.rollout.player_count import check_count, choose_count, count_cores
 from astuner.episodes.rollout.recipe import Recipe
 from astuner.episodes.rollout.runner import Round
+from astuner.episodes.rollout.worker_count import check_count, choose_count, count_cores
 
 if TYPE_CHECKING:
     from astuner.model.rendering import TemplateRenderer
@@ -27,8 +27,8 @@ class GroupRunner(Protocol):
         """Play `repeats` episodes of each task and return the judged groups, in the order of the tasks."""
 
 
-def count_players(run_info: RunInfo, engine: Engine) -> int:
-    """Return how many processes play; raises `ConfigError` if there are several and there can be only one."""
+def count_workers(run_info: RunInfo, engine: Engine) -> int:
+    """Return the number of processes that play; raises `ConfigError` if several are configured and only one is possible."""
     if expects_stops():
         return 1
     reachable = read_traits(engine, EngineTraits).gives_access and run_info.conf is not None
@@ -37,7 +37,7 @@ def count_players(run_info: RunInfo, engine: Engine) -> int:
     return chosen.count
 
 
-def open_players(
+def open_group_runner(
     *,
     engine: Engine,
     renderer: TemplateRenderer | None,
@@ -51,11 +51,13 @@ def open_players(
 
     The judges of a runner in this process are made now, before any loop runs.
     """
-    count = count_players(run_info, engine)
+    count = count_workers(run_info, engine)
     if count > 1:
         return _open_pool(count, engine, renderer, run_info, control, on_episode, on_group)
     if expects_stops() and run_info.config.rollout.players not in ("auto", 1):
-        control.notify("breakpoints: one player plays, in this process, since others have no terminal to stop at", "info")
+        control.notify(
+            "breakpoints: one rollout worker plays, in this process, because other processes have no terminal to stop at", "info"
+        )
     return open_rollouts(
         engine=engine,
         renderer=renderer,
@@ -79,13 +81,13 @@ async def _open_pool(
     on_episode: Callable[[Episode], None],
     on_group: Callable[[Group], None],
 ) -> AsyncIterator[GroupRunner]:
-    # One player, which most runs have, needs nothing of this.
-    from astuner.episodes.rollout_workers.local_players import LocalStarter
+    # Imported here: most runs have one worker and need none of this.
+    from astuner.episodes.rollout_workers.local_workers import LocalWorkerStarter
     from astuner.episodes.rollout_workers.messages import Setup
-    from astuner.episodes.rollout_workers.player import divide_run
-    from astuner.episodes.rollout_workers.pool import PlayerPool
-    from astuner.episodes.rollout_workers.ray_players import RayStarter, has_cluster
+    from astuner.episodes.rollout_workers.pool import WorkerPool
+    from astuner.episodes.rollout_workers.ray_workers import RayWorkerStarter, has_cluster
     from astuner.episodes.rollout_workers.shared_budgets import SharedBudgets
+    from astuner.episodes.rollout_workers.worker import divide_run
     from astuner.settings.planning.replan import describe_plan
 
     spread = has_cluster()
@@ -94,9 +96,9 @@ async def _open_pool(
             cast("Any", engine).report_to(control.notify)
         await engine.start()
         stack.push_async_callback(engine.close)
-        pool = PlayerPool(
+        pool = WorkerPool(
             count=count,
-            starter=RayStarter(f"astuner-{run_info.experiment_name}") if spread else LocalStarter(run_info.directory),
+            starter=RayWorkerStarter(f"astuner-{run_info.experiment_name}") if spread else LocalWorkerStarter(run_info.directory),
             engine=engine,
             run_info=run_info,
             setup=Setup(
@@ -115,5 +117,5 @@ async def _open_pool(
         await pool.open()
         stack.push_async_callback(pool.close)
         where = "spread over the nodes of the Ray cluster" if spread else "each in a separate process"
-        control.notify(f"{count} players play the episodes, {where}", "info")
+        control.notify(f"{count} rollout workers play the episodes, {where}", "info")
         yield pool

@@ -1,4 +1,4 @@
-"""How many players `auto` means."""
+"""How many workers `auto` means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from astuner.episodes.rollout.player_count import choose_count
+from astuner.episodes.rollout.worker_count import choose_count
 from astuner.settings.config.model import Config, Gateway
 from astuner.settings.config.rollout import Rollout
 
@@ -22,7 +22,7 @@ def choose(*, cores: int = 16, reachable: bool = True, port: int = 0, **rollout:
         ({}, 4, "16 cores, 128 concurrent episodes"),
         ({"cores": 4}, 2, "4 cores"),
         ({"max_env_worker": 4096, "cores": 128}, 16, "128 cores"),
-        ({"cores": 2}, 1, "2 cores: more than one player pays from 4 on"),
+        ({"cores": 2}, 1, "2 cores: more than one worker pays from 4 on"),
         ({"max_env_worker": 63}, 1, "one process is enough for fewer than 64"),
         ({"reachable": False}, 1, "every request goes through the run's own process"),
         ({"port": 8000}, 1, "gateway.port"),
@@ -35,7 +35,7 @@ def test_auto_is_more_than_one_only_where_that_pays(options: dict[str, Any], cou
     assert why in found[1]
 
 
-@pytest.mark.parametrize("players", [0, "many", -1])
-def test_what_is_no_number_of_players_is_refused(players: Any) -> None:
+@pytest.mark.parametrize("workers", [0, "many", -1])
+def test_an_invalid_number_of_workers_is_refused(workers: Any) -> None:
     with pytest.raises(ValueError, match="'players' must be 'auto' or at least 1"):
-        Rollout(players=players)
+        Rollout(players=workers)

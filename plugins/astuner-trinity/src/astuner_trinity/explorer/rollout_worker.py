@@ -31,20 +31,20 @@ AUXILIARY = "ASTUNER_TRINITY_AUXILIARY_MODELS"
 LOOK_S = 0.5
 LAST_WEIGHTS_S = 120.0
 
-_players: dict[str, Player] = {}
+_workers: dict[str, RolloutWorker] = {}
 _opening = asyncio.Lock()
 
 
-async def get_player(plan: str, model: Any, auxiliary: list[Any], steps_before: int) -> Player:
-    """Return this process's player; the first task opens it."""
+async def get_worker(plan: str, model: Any, auxiliary: list[Any], steps_before: int) -> RolloutWorker:
+    """Return this process's worker; the first task opens it."""
     async with _opening:
-        if plan not in _players:
-            _players[plan] = await Player.open(plan, model, auxiliary, steps_before)
-        return _players[plan]
+        if plan not in _workers:
+            _workers[plan] = await RolloutWorker.open(plan, model, auxiliary, steps_before)
+        return _workers[plan]
 
 
 @define(eq=False, kw_only=True)
-class Player:
+class RolloutWorker:
     """Lives as long as its process."""
 
     run_info: RunInfo
@@ -60,7 +60,7 @@ class Player:
     _watch: asyncio.Task[None] | None = field(default=None, init=False)
 
     @classmethod
-    async def open(cls, plan_file: str, model: Any, auxiliary: list[Any], steps_before: int) -> Player:
+    async def open(cls, plan_file: str, model: Any, auxiliary: list[Any], steps_before: int) -> RolloutWorker:
         """Plan the run again, and open gateway and runner over one of Trinity's engines."""
         from astuner.model.rendering import load_renderer
         from astuner.settings.plugins.hooks import Hooks
@@ -86,7 +86,7 @@ class Player:
                 say=spool.say,
             )
         )
-        player = cls(
+        worker = cls(
             run_info=info,
             layout=layout,
             runner=runner,
@@ -96,8 +96,8 @@ class Player:
             steps_before=steps_before,
             stack=stack,
         )
-        player._watch = asyncio.create_task(player._cancel_when_stopped())
-        return player
+        worker._watch = asyncio.create_task(worker._cancel_when_stopped())
+        return worker
 
     async def wait_for_weights(self, step: int) -> None:
         """Wait, within a limit, until the engine serves the weights after a step, which may be on their way."""
