@@ -222,7 +222,7 @@ def test_a_judge_that_crashes_its_process_is_named_and_the_next_attempt_says_tha
     assert ended.left == []
     resumed = supervisor.run(*SETTINGS, JUDGE, "--resume", env={"HOSTILE": "nothing_odd"})
     check_end(resumed)
-    assert "the last attempt ended without a word" in resumed.said
+    assert "the last attempt was killed" in resumed.said
 
 
 def test_an_agent_that_ends_the_process_does_not_look_like_success(supervisor: Supervisor) -> None:

@@ -169,4 +169,4 @@ def test_a_crash_of_native_code_names_the_line_and_the_next_command_says_that_it
     assert "unruly_agents.py" in read_log(project)
     again = start("nothing", "--resume")
     assert again.wait(ENDS_S) == 0, read_log(project)
-    assert "the last attempt ended without a word" in read_log(project)
+    assert "the last attempt was killed" in read_log(project)

@@ -111,7 +111,7 @@ def test_stop_all_ends_all(cli: Any, start: Start) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["web", "--all"]])
-def test_what_to_stop_is_said_once(cli: Any, arguments: list[str]) -> None:
+def test_stop_takes_either_names_or_all(cli: Any, arguments: list[str]) -> None:
     assert cli("stop", *arguments).code == 2
 
 
@@ -154,7 +154,7 @@ def test_a_run_has_a_name_an_experiment_and_a_directory(tmp_path: Path, monkeypa
         assert _find_programs([name], list_programs()) == [record]
 
 
-def test_a_run_that_takes_longer_to_save_is_told_and_left(cli: Any, tmp_path: Path) -> None:
+def test_stop_reports_a_run_that_still_saves_and_leaves_it_running(cli: Any, tmp_path: Path) -> None:
     run = subprocess.Popen([sys.executable, "-c", SAVES, str(tmp_path)], stdout=subprocess.PIPE)
     try:
         assert run.stdout is not None

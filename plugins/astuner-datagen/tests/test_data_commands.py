@@ -65,7 +65,7 @@ def test_generate_again_asks_nothing_and_says_so(llm: ScriptedApi, cli: Cli, con
     asked = len(llm.bodies)
     again = cli("data", "generate", "--conf", conf)
     assert again.code == 0
-    assert "train: 6 tasks are there already" in again.err
+    assert "train: 6 tasks exist already" in again.err
     assert len(llm.bodies) == asked
 
 

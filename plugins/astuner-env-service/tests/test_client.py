@@ -234,7 +234,7 @@ async def test_half_a_character_is_replaced(client, control):
 
 @pytest.mark.asyncio
 async def test_what_is_no_json_is_named_with_the_endpoint(client):
-    with pytest.raises(EnvServiceFailed, match="/get_info cannot be asked: no JSON can be made"):
+    with pytest.raises(EnvServiceFailed, match="/get_info cannot be asked: the request cannot be written as JSON"):
         await client.info("x", {"level": float("nan")})
 
 

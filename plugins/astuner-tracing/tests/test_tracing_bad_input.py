@@ -166,7 +166,7 @@ def test_rows_of_a_studio_that_are_broken(new_studio: Make, tmp_path: Path):
     [
         (401, {}, "PHOENIX_API_KEY"),
         (500, {}, "it answered 500"),
-        (200, "<html>", "answered no JSON"),
+        (200, "<html>", "did not answer JSON"),
         (200, {"other": 1}, "is this the address of a Phoenix?"),
         (400, {"detail": "bad"}, "answered 400"),
     ],

@@ -226,16 +226,16 @@ def test_many_at_once_are_whole_lines(collector: Collector, span: Make):
     ("body", "said"),
     [
         ({"thumbs": "up"}, "of nothing"),
-        ({"trace_id": "1" * 32}, "says nothing"),
+        ({"trace_id": "1" * 32}, "the feedback is empty"),
         ({"trace_id": "zz", "thumbs": "up"}, "32 hex digits"),
         ({"conversation_id": "c", "score": "1"}, "score is a number"),
         ({"conversation_id": "c", "score": True}, "score is a number"),
         ({"conversation_id": "c", "thumbs": "sideways"}, "'up' or 'down'"),
-        ({"conversation_id": "c", "thumbs": "up", "stars": 5}, "unknown: stars"),
+        ({"conversation_id": "c", "thumbs": "up", "stars": 5}, "unknown fields: stars"),
         ({"conversation_id": "c", "comment": 5}, "comment is a text"),
         ([], "must be a JSON object"),
         ({"conversation_id": "c \ud800", "thumbs": "up"}, "half a surrogate pair"),
-        ({"conversation_id": "c", "\udfff": "up"}, "unknown: \\udfff"),
+        ({"conversation_id": "c", "\udfff": "up"}, "unknown fields: \\udfff"),
     ],
 )
 def test_feedback_that_says_nothing_or_of_nothing(collector: Collector, body: Any, said: str):

@@ -128,7 +128,7 @@ def test_an_engine_that_verl_lacks_is_refused(native: Any) -> None:
     ("raw", "said"),
     [
         ("actor_rollout_ref: {actor: {use_dynamic_bsz: false}}", "ppo_micro_batch_size_per_gpu: missing"),
-        ("actor_rollout_ref: {actor: {strategy: megatron}}", "'megatron' is not driven here; choose fsdp2 or fsdp"),
+        ("actor_rollout_ref: {actor: {strategy: megatron}}", "'megatron' is not supported; choose fsdp2 or fsdp"),
         (
             "actor_rollout_ref: {actor: {policy_loss: {loss_mode: gspo}}}",
             "cannot be set here: the loss is that of every backbone",
@@ -139,7 +139,7 @@ def test_an_engine_that_verl_lacks_is_refused(native: Any) -> None:
         ("actor_rollout_ref: {model: {path: other}}", "cannot be set here: model.path decides it"),
         ("trainer: {nnodes: x}", "'x': a whole number from 1 is wanted"),
         ("astuner: {share_prefixes: maybe}", "'maybe': true, false or auto is wanted"),
-        ("trainer: {v1: {trainer_mode: colocate_async}}", "'colocate_async' is not driven: verl's replay buffer would decide"),
+        ("trainer: {v1: {trainer_mode: colocate_async}}", "'colocate_async' is not supported: verl's replay buffer would decide"),
     ],
 )
 def test_what_would_not_work_is_refused_with_its_place(native: Any, raw: str, said: str) -> None:

@@ -163,7 +163,7 @@ def _generate_split(generator: Generator, split: Split) -> Mapping[str, Any]:
     if found is None:
         raise AssertionError("what was made is there")
     if not made:
-        click.echo(f"{split}: {found['tasks']} tasks are there already", err=True)
+        click.echo(f"{split}: {found['tasks']} tasks exist already", err=True)
     return found
 
 
@@ -185,8 +185,8 @@ def _estimate(generator: Generator, splits: Sequence[Split], in_json: bool) -> N
         _print_json({one.split: as_json(one) for one in found})
         return
     for one in found:
-        there = generator.report(one.split)
-        already = f", of which {there['tasks']} are there already" if there else ""
+        report = generator.report(one.split)
+        already = f", of which {report['tasks']} exist already" if report else ""
         priced = f"at most {one.most_cost:g}" if one.most_cost else "unknown: set llm.prompt_price and llm.completion_price"
         rows = [
             (f"{one.split} tasks", f"{one.tasks}{already}"),

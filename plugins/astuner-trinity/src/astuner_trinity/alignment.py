@@ -44,7 +44,7 @@ def _check_temperature(temperature: float) -> float:
 
 def _engine(name: str) -> str:
     if name == "sglang":
-        raise ValueError("SGLang under Trinity is not driven: its server answers token ids in another way. Choose vllm.")
+        raise ValueError("SGLang under Trinity is not supported: its server returns token ids in another form. Choose vllm.")
     if name not in (AUTO, "vllm"):
         raise ValueError(f"Trinity has no engine {name!r}; choose vllm, or auto.")
     return "vllm"

@@ -214,11 +214,11 @@ def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str
     mode, trainer, engine = native["mode"], native["trainer"], native["explorer"]["rollout_model"]
     algorithm, synchronizer = native["algorithm"], native["synchronizer"]
     if mode not in MODES:
-        yield "mode", f"{mode!r} is none of {', '.join(MODES)}.", None
+        yield "mode", f"unknown mode {mode!r}; the modes are {', '.join(MODES)}.", None
     if trainer["trainer_type"] != "verl":
         yield (
             "trainer.trainer_type",
-            "only verl is driven: Tinker's trainer needs its own service, and takes neither the loss nor the factors of "
+            "only verl is supported: Tinker's trainer needs its own service, and takes neither the loss nor the factors of "
             "this backbone.",
             "verl",
         )
@@ -226,14 +226,18 @@ def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str
         if native["model"][name]["enable"]:
             yield (
                 f"model.{name}.enable",
-                f"{what} engine is not driven: training needs engines that take token ids and new weights, and 0.6.0's runners "
-                "look for an engine's actor, of which it has none. The judge or the workflow may ask any endpoint.",
+                f"{what} engine is not supported: training needs engines that take token ids and new weights, and 0.6.0's "
+                "runners look for an engine's actor, of which it has none. The judge or the workflow may ask any endpoint.",
                 None,
             )
     if engine["engine_type"] != "vllm":
-        yield "explorer.rollout_model.engine_type", f"{engine['engine_type']!r} is not driven; rollout.name decides it.", "vllm"
+        yield (
+            "explorer.rollout_model.engine_type",
+            f"{engine['engine_type']!r} is not supported; rollout.name chooses the engine.",
+            "vllm",
+        )
     if trainer["trainer_strategy"] not in ("fsdp", "fsdp2"):
-        yield "trainer.trainer_strategy", f"{trainer['trainer_strategy']!r} is not driven here; choose fsdp2 or fsdp.", "fsdp2"
+        yield "trainer.trainer_strategy", f"{trainer['trainer_strategy']!r} is not supported; choose fsdp2 or fsdp.", "fsdp2"
     if not ours and algorithm["algorithm_type"] in ("ppo",):
         yield "algorithm.algorithm_type", "ppo trains a critic, for which our rows carry no values; use one without.", "grpo"
     if not ours and mode in TOGETHER and not native["stages"]:
@@ -283,7 +287,8 @@ def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str
     if native["monitor"]["monitor_args"] and str(native["monitor"]["monitor_type"]).startswith("astuner_trinity."):
         yield (
             "monitor.monitor_args",
-            "of which monitor? Set monitor.monitor_type too, for example to wandb: it writes in addition to core's loggers.",
+            "applies to a monitor of Trinity, and none is chosen: set monitor.monitor_type too, for example to wandb. It "
+            "writes in addition to core's loggers.",
             None,
         )
     style = synchronizer["sync_style"]

@@ -105,7 +105,7 @@ def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
 
     for path, section in ((f"{ACTOR}.strategy", actor), (f"{ACTOR}.fsdp_config.strategy", actor["fsdp_config"])):
         if section["strategy"] not in ("fsdp", "fsdp2"):
-            fault(path, f"{section['strategy']!r} is not driven here; choose fsdp2 or fsdp")
+            fault(path, f"{section['strategy']!r} is not supported; choose fsdp2 or fsdp")
     if actor["use_dynamic_bsz"] is False:
         wanted = {
             f"{ACTOR}.ppo_micro_batch_size_per_gpu": actor["ppo_micro_batch_size_per_gpu"],
@@ -134,8 +134,8 @@ def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     if mode not in (SYNC, SEPARATE):
         fault(
             MODE,
-            f"{mode!r} is not driven: verl's replay buffer would decide which episodes make a step, so that neither groups nor "
-            f"--resume would be exact. {SYNC!r} plays a step before it is trained, {SEPARATE!r} plays the next one meanwhile",
+            f"{mode!r} is not supported: verl's replay buffer would decide which episodes make a step, so that neither groups "
+            f"nor --resume would be exact. {SYNC!r} plays a step before it is trained, {SEPARATE!r} plays the next one meanwhile",
         )
     if get(native, SHARE) not in (AUTO, True, False):
         fault(SHARE, f"{get(native, SHARE)!r}: true, false or auto is wanted")

@@ -12,8 +12,8 @@ _HEAD = struct.Struct("!Q")
 """The bytes that follow."""
 
 
-class Channel(Protocol):
-    """One end. Lives in one event loop."""
+class MessageChannel(Protocol):
+    """One end of a connection. Lives in one event loop."""
 
     def send(self, message: Any) -> None:
         """Send a message; has no effect once the other end has gone."""

@@ -1,4 +1,4 @@
-"""A server for an ASGI application that strangers may knock at: bounded in time, size and connections, for known names only."""
+"""A server for ASGI applications with untrusted clients: it limits time, size, connections and the host names it answers to."""
 
 from astuner.model.http_server.hosts import guard_hosts, is_loopback
 from astuner.model.http_server.json_bodies import LARGE_BODY, load_json

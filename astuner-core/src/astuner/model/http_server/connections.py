@@ -93,7 +93,7 @@ def _make_bounded(base: Any, limits: ServerLimits, left: Callable[[], None]) -> 
                 self._limit_to(limits.body_timeout_s + self._body_bytes / SLOWEST_BODY)
             elif self.reads_head:
                 if is_new or (known is not None and not read_head):
-                    # Behind the end of another request, its share of the data is not known.
+                    # The data may begin with the end of the previous request, so its size is not counted.
                     self._begun, self._head_bytes = self.loop.time(), 0
                 if not is_new and not read_body:
                     self._head_bytes += len(data)

@@ -1,4 +1,4 @@
-"""Parsing JSON bodies, fast enough that a large one holds up nobody for long."""
+"""Parses JSON bodies, fast enough that a large one does not delay other requests for long."""
 
 from __future__ import annotations
 

@@ -76,9 +76,9 @@ class RunControl:
 
     def take_save(self) -> bool:
         """Return whether a checkpoint was requested since the last call."""
-        asked = self._save.is_set()
+        requested = self._save.is_set()
         self._save.clear()
-        return asked
+        return requested
 
     def on_stop(self, callback: Callable[[], object]) -> None:
         """Call back, in any thread, as soon as a stop is requested; at once if it already was."""
@@ -150,13 +150,13 @@ def stop_on_signals(
         yield
         return
     before: dict[int, Any] = {}
-    wanted: dict[int, Any] = {}
+    handlers: dict[int, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
         for ending in (signal.SIGINT, signal.SIGTERM):
             usual = before[ending]
-            wanted[ending] = _interrupt if usual is signal.default_int_handler else usual
-            signal.signal(ending, wanted[ending])
+            handlers[ending] = _interrupt if usual is signal.default_int_handler else usual
+            signal.signal(ending, handlers[ending])
         control.request_stop()
         try:
             say(STOPPING)
@@ -171,12 +171,12 @@ def stop_on_signals(
     def put_back() -> None:
         if threading.current_thread() is not threading.main_thread():
             return
-        for signal_number, handler in wanted.items():
+        for signal_number, handler in handlers.items():
             if signal.getsignal(signal_number) is not handler:
                 signal.signal(signal_number, handler)
 
-    wanted |= {signal.SIGINT: handle, signal.SIGTERM: handle, signal.SIGUSR1: save}
-    for number, handler in wanted.items():
+    handlers |= {signal.SIGINT: handle, signal.SIGTERM: handle, signal.SIGUSR1: save}
+    for number, handler in handlers.items():
         before[number] = signal.signal(number, handler)
     control.keep_handlers = put_back
     try:

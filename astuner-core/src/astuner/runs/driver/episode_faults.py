@@ -46,11 +46,11 @@ class EpisodeFaults:
         return texts
 
     def _add_errors(self, episodes: Sequence[Episode]) -> Iterator[str]:
-        found: dict[tuple[str, str], list[tuple[Episode, str]]] = {}
+        cases_by_place: dict[tuple[str, str], list[tuple[Episode, str]]] = {}
         for episode in episodes:
             for what, place, detail in _list_errors(episode):
-                found.setdefault((what, place), []).append((episode, detail))
-        for key, cases in found.items():
+                cases_by_place.setdefault((what, place), []).append((episode, detail))
+        for key, cases in cases_by_place.items():
             is_new = key not in self._failed
             self._failed[key] += len(cases)
             if not is_new or len(self._failed) > MOST_PLACES:
@@ -63,15 +63,15 @@ class EpisodeFaults:
             )
 
     def _add_unreadable_calls(self, episodes: Sequence[Episode]) -> Iterator[str]:
-        found = [(episode, call) for episode in episodes for call in episode.calls if _count_unreadable(call)]
-        count = sum(_count_unreadable(call) for _, call in found)
-        is_new = bool(found) and not self._calls
+        unreadable = [(episode, call) for episode in episodes for call in episode.calls if _count_unreadable(call)]
+        count = sum(_count_unreadable(call) for _, call in unreadable)
+        is_new = bool(unreadable) and not self._calls
         self._calls += count
-        self._call_episodes += len({episode.id for episode, _ in found})
+        self._call_episodes += len({episode.id for episode, _ in unreadable})
         if not is_new:
             return
         self._calls_reported = count
-        episode, call = found[0]
+        episode, call = unreadable[0]
         agent = "" if call.agent == "agent" else f", {call.agent}"
         others = f" ({count} in {len(episodes)} episodes of step {episode.step})" if count > 1 else ""
         yield (

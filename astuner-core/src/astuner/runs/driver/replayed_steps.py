@@ -43,7 +43,7 @@ class ReplayedSteps:
 
 def read_step_times(path: Path, after: int) -> dict[int, dict[str, float]]:
     """Return the times of the later training steps in a file of metrics, which may not exist."""
-    found: dict[int, dict[str, float]] = {}
+    times_by_step: dict[int, dict[str, float]] = {}
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             row = json.loads(line)
@@ -53,8 +53,8 @@ def read_step_times(path: Path, after: int) -> dict[int, dict[str, float]]:
             continue
         if row["step"] > after:
             times = {name: value for name, value in row.items() if name.startswith("time/") or name in ROLLOUT_TIMES}
-            found[row["step"]] = {name: value for name, value in times.items() if isinstance(value, int | float)}
-    return found
+            times_by_step[row["step"]] = {name: value for name, value in times.items() if isinstance(value, int | float)}
+    return times_by_step
 
 
 @contextmanager

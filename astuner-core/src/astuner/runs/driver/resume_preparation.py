@@ -43,14 +43,14 @@ def prepare_resume(
 
 def _describe_changes(changes: SourceChanges, start: StartStep, accepted: Collection[str]) -> Iterator[str]:
     for kind in KINDS:
-        found = changes.find(kind)
-        if found and kind in accepted:
-            yield f"changed since the run was last started, and accepted: {'; '.join(found)}"
+        changed = changes.find(kind)
+        if changed and kind in accepted:
+            yield f"changed since the run was last started, and accepted: {'; '.join(changed)}"
         elif kind in accepted:
             yield f"--accept-changes {kind}: nothing of this kind has changed"
-        elif found:
+        elif changed:
             yield (
-                f"code changed since the run was last started: {'; '.join(found)}. It plays and judges what is new; episodes "
+                f"code changed since the run was last started: {'; '.join(changed)}. It plays and judges what is new; episodes "
                 f"that are stored after step {start.step} are used as the earlier code played and judged them. "
                 "--accept-changes code plays them again"
             )

@@ -34,8 +34,8 @@ def _read_git_state(directory: Path) -> dict[str, Any] | None:
     """Return commit and cleanliness of the directory's checkout, or None if it is not one."""
     command = ["git", "-C", str(directory), "status", "--porcelain=v2", "--branch"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()
+        lines = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
         return None
-    commit = next((line.split()[-1] for line in found if line.startswith("# branch.oid")), None)
-    return {"commit": commit, "clean": not any(not line.startswith("#") for line in found)}
+    commit = next((line.split()[-1] for line in lines if line.startswith("# branch.oid")), None)
+    return {"commit": commit, "clean": not any(not line.startswith("#") for line in lines)}

@@ -40,14 +40,14 @@ def collect_code(plan: Plan) -> dict[str, str]:
     directory = plan.loaded.directory.resolve()
     loaded = dict(_list_loaded_files())
     files = {path for path in loaded.values() if _is_of_project(path, directory)}
-    found = fingerprint_files(files, directory)
+    fingerprints = fingerprint_files(files, directory)
     for target in _list_targets(plan):
-        place = target.rpartition(":")[0]
-        path = Path(place) if place.endswith(".py") else loaded.get(place)
+        module = target.rpartition(":")[0]
+        path = Path(module) if module.endswith(".py") else loaded.get(module)
         if path is not None and path.is_file() and path.resolve() not in files:
-            name = name_file(path.resolve(), directory) if place.endswith(".py") else place
-            found[name] = fingerprint_file(path)
-    return found
+            name = name_file(path.resolve(), directory) if module.endswith(".py") else module
+            fingerprints[name] = fingerprint_file(path)
+    return fingerprints
 
 
 def _list_loaded_files() -> Iterator[tuple[str, Path]]:
@@ -73,8 +73,8 @@ def _is_of_project(path: Path, directory: Path) -> bool:
 def _list_targets(plan: Plan) -> Iterator[str]:
     """Yield `module:name` or `/file.py:name` of the workflow and of each component that no distribution brings."""
     if (workflow := plan.recipe.workflow) is not None:
-        place, _, name = workflow.replace("->", ":").rpartition(":")
-        yield f"{plan.loaded.directory / place if place.endswith('.py') else place}:{name}"
+        module, _, name = workflow.replace("->", ":").rpartition(":")
+        yield f"{plan.loaded.directory / module if module.endswith('.py') else module}:{name}"
     for component in (plan.reader, *plan.recipe.judges, *plan.loggers, plan.backbone):
         if component.candidate.dist is None:
             yield component.candidate.target
@@ -89,9 +89,11 @@ def _fingerprint_models(path: str) -> dict[str, dict[str, str]]:
         revision = _find_revision(path)
         return {"model": {"revision": f"0:{revision}"}} if revision else {}
     adapters = read_adapters(directory)
-    found = {"model": fingerprint_model(directory)}
+    fingerprints = {"model": fingerprint_model(directory)}
     return (
-        found if adapters is None else found | {f"base_{name}": base for name, base in _fingerprint_models(adapters.base).items()}
+        fingerprints
+        if adapters is None
+        else fingerprints | {f"base_{name}": base for name, base in _fingerprint_models(adapters.base).items()}
     )
 
 

@@ -19,7 +19,7 @@ class RunState:
     """The state of a run."""
 
     status: Status
-    """`killed`: ended without a word. `unknown`: runs, or was killed, on another machine. `damaged`: has no readable record."""
+    """`killed`: its process has gone. `unknown`: runs, or was killed, on another machine. `damaged`: has no readable record."""
     detail: str = ""
     """The reason of a failure, or what is not known."""
 

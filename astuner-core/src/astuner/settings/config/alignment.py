@@ -123,7 +123,7 @@ class Alignment:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Every key of ours that a row reads."""
+        """Every key of astuner that a row reads."""
         return frozenset(key for row in self.rows for key in row.keys)
 
     def find_native_keys(self, key: str) -> tuple[str, ...]:

@@ -77,8 +77,8 @@ class Checks:
             for key, message in find_conflicts(adapters, self.config.model, self.user_keys):
                 self._add_problem(key, message)
             self.notices.append(
-                f"model.path holds LoRA adapters (rank {adapters.lora_rank}) of {adapters.base}: they are trained on, and any "
-                "divergence is measured from them as they are there."
+                f"model.path holds LoRA adapters (rank {adapters.lora_rank}) of {adapters.base}: training continues from them, "
+                "and any divergence is measured from their present state."
             )
             return
         unused = [key for key in ("lora_alpha", "target_modules") if f"model.{key}" in self.user_keys]
@@ -173,8 +173,8 @@ class Checks:
                 self._add_problem(
                     f"{key}.high", f"high ({shape.high:g}) is below low ({shape.low:g}), so no reward is between them."
                 )
-        asked = judge.judges or judge.judge_protocol or judge.judge_type != "customized_protocol"
-        if judge.reward != RewardComposition() and not asked:
+        has_judge = judge.judges or judge.judge_protocol or judge.judge_type != "customized_protocol"
+        if judge.reward != RewardComposition() and not has_judge:
             self.notices.append(
                 "task_judge.reward has no effect: there is no judge, and rewards of workflows are left as they are."
             )
@@ -188,8 +188,8 @@ class Checks:
                 )
 
     def _check_agent(self) -> None:
-        for found in find_agent_problems(self.config, self.config_dir):
-            self._add_problem(found.key, found.message, found.suggestion)
+        for problem in find_agent_problems(self.config, self.config_dir):
+            self._add_problem(problem.key, problem.message, problem.suggestion)
         if (notice := find_agent_notice(self.config, self.user_keys)) is not None:
             self.notices.append(notice)
 

@@ -57,7 +57,7 @@ def locate_faults(error: FaultsError, *, key: str, locate: Locate) -> list[Probl
 
 @cache
 def get_converter() -> cattrs.Converter:
-    """Return the converter that all structuring goes through. It remembers the hook of each type, so nobody adapts it."""
+    """Return the converter that all structuring goes through. It caches the hook of each type, so it must not be changed."""
     return make_converter()
 
 

@@ -85,7 +85,7 @@ class Chooser:
                     load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
                 )
         except ConfigError as error:
-            problems = [evolve(one, suggestion=one.suggestion or find_closest(spec, words)) for one in error.problems]
+            problems = [evolve(problem, suggestion=problem.suggestion or find_closest(spec, words)) for problem in error.problems]
             self._problems.extend(map(self._locate, problems))
             return None
         except PluginError as error:

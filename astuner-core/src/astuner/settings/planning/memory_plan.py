@@ -72,7 +72,7 @@ class MemoryReport:
     problems: tuple[Problem, ...] = ()
     """Why it does not fit."""
     unknown: str = ""
-    """Why there is no plan."""
+    """The reason why there is no plan; empty if there is one."""
 
 
 def look_at_hardware() -> Hardware:
@@ -102,7 +102,7 @@ def plan_memory(components: Iterable[Component], run_info: RunInfo, hardware: Ha
 
 
 def _read_question(run_info: RunInfo, hardware: Hardware, fetch: bool) -> MemoryQuestion | str:
-    """Return the question, or why there is none."""
+    """Return what the planners are asked, or the reason why the memory cannot be planned."""
     model = run_info.config.model
     adapters = read_adapters(Path(model.path))
     path = adapters.base if adapters is not None else model.path

@@ -18,7 +18,7 @@ from astuner.shared.clients.llm_requests import ContentFailure, LLMFailed, Patie
 __all__ = ["Answer", "AnswerCut", "AnswerMalformed", "AnswerRefused", "ContentFailure", "LLMClient", "LLMFailed", "Patience"]
 
 MORE_ROOM = 4
-"""An answer that was cut off is asked for again with so many times the tokens."""
+"""An answer that was cut off is requested again with this factor times its tokens."""
 
 _OUT_OF_ROOM = ("length", "max_tokens", "model_length", "max_length", "max_output_tokens", "token_limit", "incomplete")
 _FILTERED = ("content_filter", "safety", "sensitive", "recitation", "blocklist", "prohibited_content", "spii", "refusal")

@@ -75,7 +75,7 @@ def _watch_children() -> int:
 
 
 class Cell:
-    """What it knows, and the command that runs."""
+    """The settings of a cell, and the command that runs in it."""
 
     def __init__(self, channel: _socket.socket, woken: int, uid: int | None, max_processes: int, limits: str) -> None:
         """`woken` becomes readable when a child ends."""

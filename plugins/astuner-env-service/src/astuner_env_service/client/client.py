@@ -149,7 +149,7 @@ class EnvServiceClient:
             return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(errors="replace")
         except (TypeError, ValueError) as error:
             raise EnvServiceFailed(
-                f"{self._where(endpoint)} cannot be asked: no JSON can be made of what it is sent: {error}"
+                f"{self._where(endpoint)} cannot be asked: the request cannot be written as JSON: {error}"
             ) from error
 
     async def _send(self, endpoint: str, content: bytes, repeat: Repeat, patience: Patience) -> Mapping[str, Any]:
@@ -185,7 +185,7 @@ class EnvServiceClient:
         try:
             answer = response.json()
         except ValueError as error:
-            raise self._odd(endpoint, f"no JSON: {response.text[:120]!r}") from error
+            raise self._odd(endpoint, f"invalid JSON: {response.text[:120]!r}") from error
         if not isinstance(answer, Mapping):
             raise self._odd(endpoint, f"an object is expected, not {answer!r:.120}")
         return answer

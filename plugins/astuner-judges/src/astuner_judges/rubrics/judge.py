@@ -72,7 +72,7 @@ class RubricsAutoGrader(Judge):
         return frozenset(self._rubrics.learnt.examples if self._rubrics.learnt else ())
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Return a verdict per completed episode, or why there is none."""
+        """Return for each completed episode a verdict, or the reason for not giving one."""
         completed = [episode for episode in group.episodes if episode.completed]
         if self._options.grader_mode == "pointwise":
             return await asyncio.gather(*map(self._judge_pointwise, completed))

@@ -22,7 +22,7 @@ TRUNCATED = 33
 
 @frozen(kw_only=True)
 class PassOptions:
-    """What of a trainer's options decides it."""
+    """The options of a trainer that decide the memory of a pass."""
 
     item: int
     """Bytes of a number in matrix products."""

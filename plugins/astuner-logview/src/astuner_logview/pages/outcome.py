@@ -12,7 +12,7 @@ LONGEST = 100_000
 
 
 def describe_verdict(verdict: Verdict | Unjudged | None) -> dict[str, Any] | None:
-    """Return a verdict, or why there is none."""
+    """Return a verdict, or the reason why there is none."""
     match verdict:
         case Verdict():
             return {

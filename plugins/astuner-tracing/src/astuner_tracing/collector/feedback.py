@@ -52,24 +52,24 @@ def build_feedback_document(body: bytes) -> Mapping[str, Any]:
 def _check(value: Mapping[str, Any]) -> None:
     unknown = [key for key in value if key not in _KEYS]
     if unknown:
-        raise BadRequest(400, f"unknown: {', '.join(map(str, unknown))}; there are: {', '.join(_KEYS)}")
+        raise BadRequest(400, f"unknown fields: {', '.join(map(str, unknown))}; the fields are: {', '.join(_KEYS)}")
     for name, size in _IDS.items():
         if value.get(name) is not None and to_hex_id(value[name], size) is None:
-            raise BadRequest(400, f"{name} is {2 * size} hex digits, not {str(value[name])[:60]!r}")
+            raise BadRequest(400, f"{name} must be {2 * size} hex digits, not {str(value[name])[:60]!r}")
     if not any(value.get(name) for name in ("trace_id", "span_id", "conversation_id")):
-        raise BadRequest(400, "says of nothing: give trace_id, span_id or conversation_id")
+        raise BadRequest(400, "what is rated is missing: give trace_id, span_id or conversation_id")
     for name in _TEXTS:
         if value.get(name) is not None and not isinstance(value[name], str):
-            raise BadRequest(400, f"{name} is a text, not {value[name]!r}")
+            raise BadRequest(400, f"{name} must be a string, not {value[name]!r}")
         if any("\ud800" <= character <= "\udfff" for character in value.get(name) or ""):
             raise BadRequest(400, f"{name} holds half a surrogate pair, which is not a character")
     score = value.get("score")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or to_number(score) is None):
-        raise BadRequest(400, f"score is a number, not {score!r}")
+        raise BadRequest(400, f"score must be a number, not {score!r}")
     if value.get("thumbs") not in (None, *_THUMBS):
-        raise BadRequest(400, f"thumbs is 'up' or 'down', not {value['thumbs']!r}")
+        raise BadRequest(400, f"thumbs must be 'up' or 'down', not {value['thumbs']!r}")
     if score is None and not any(value.get(name) for name in ("thumbs", "label", "comment", "correction")):
-        raise BadRequest(400, "says nothing: give score, thumbs, label, comment or correction")
+        raise BadRequest(400, "the feedback is empty: give score, thumbs, label, comment or correction")
 
 
 def _to_any_value(value: Any) -> Mapping[str, Any]:

@@ -126,7 +126,7 @@ class PhoenixServer:
             try:
                 return answer.json()
             except ValueError as error:
-                raise DataError(f"source '{self.name}': {path} answered no JSON; is this the address of a Phoenix?") from error
+                raise DataError(f"source '{self.name}': {path} did not answer JSON; is this the address of a Phoenix?") from error
         raise DataError(f"source '{self.name}': Phoenix could not be asked ({said}); is it running there?")
 
     def _client(self) -> httpx.Client:

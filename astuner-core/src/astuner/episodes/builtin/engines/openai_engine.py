@@ -130,7 +130,7 @@ class OpenAIEngine:
             try:
                 return response.json(), None, None
             except ValueError:
-                return {}, ApiError(503, f"{where} answered with no JSON: {response.text[:200]!r}", code="engine_error"), 0.0
+                return {}, ApiError(503, f"{where} answered with invalid JSON: {response.text[:200]!r}", code="engine_error"), 0.0
         said = _error(response)
         text = f"{where} answered {response.status_code}: {said.get('message') or response.text[:300]}"
         if response.status_code in (401, 403):

@@ -29,21 +29,21 @@ class CallPolicy:
 
     def choose_constraint(self, request: ChatRequest, agent: str, trained: bool) -> Mapping[str, Any] | None:
         """Return the grammar that the engine enforces for a call; None if its answer is sampled freely."""
-        wanted = request.constraint
-        if wanted is None:
+        constraint = request.constraint
+        if constraint is None:
             return None
-        able = self.capabilities.constrains(wanted)
+        able = self.capabilities.constrains(constraint)
         if able and (not trained or self.spec.constraints == "enforce"):
             if trained:
                 self.notice(
-                    f"{agent}: {CONSTRAINTS[wanted['type']]} is enforced, so these answers are not trained "
+                    f"{agent}: {CONSTRAINTS[constraint['type']]} is enforced, so these answers are not trained "
                     "(rollout.constraints is 'enforce'; 'ignore' samples them freely and trains them)."
                 )
-            return wanted
+            return constraint
         cause = "rollout.constraints is 'ignore'" if able else "the engine cannot enforce it"
         outcome = "sampled freely and trained" if trained and self.capabilities.logprobs else "sampled freely"
         self.notice(
-            f"{agent}: {CONSTRAINTS[wanted['type']]} has no effect, since {cause}. Its answers are {outcome}, "
+            f"{agent}: {CONSTRAINTS[constraint['type']]} has no effect, since {cause}. Its answers are {outcome}, "
             "so the agent must check their form itself."
         )
         return None

@@ -40,9 +40,9 @@ class Seeds:
         taken = self._taken[key]
         number = next(number for number in count() if number not in taken)
         taken.add(number)
-        wanted = "" if request.seed is None else str(request.seed)
+        client_seed = "" if request.seed is None else str(request.seed)
         seeds = [
-            int.from_bytes(blake2b(key + f"{number}/{wanted}/{choice}".encode(), digest_size=8).digest())
+            int.from_bytes(blake2b(key + f"{number}/{client_seed}/{choice}".encode(), digest_size=8).digest())
             for choice in range(request.n)
         ]
         return Draw(seeds, key, number)

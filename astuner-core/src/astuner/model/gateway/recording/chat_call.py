@@ -39,10 +39,10 @@ class ChatPlan(Plan):
     @property
     def body(self) -> dict[str, Any]:
         """The request for the engine."""
-        wanted = {name: self.request.body[name] for name in PASSED_ON if self.request.body.get(name) is not None}
+        passed_on = {name: self.request.body[name] for name in PASSED_ON if self.request.body.get(name) is not None}
         settled = {"temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_tokens}
         # Remote APIs take signed 64-bit seeds.
-        return {**wanted, **settled, "seed": self.seed >> 1}
+        return {**passed_on, **settled, "seed": self.seed >> 1}
 
 
 @define(eq=False)

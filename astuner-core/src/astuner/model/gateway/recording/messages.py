@@ -57,13 +57,13 @@ class MessageReader:
         raw, known = self._kept.get(key, ([], ()))
         if messages[: len(raw)] != raw:
             known = ()
-        found = normalise(messages, known)
+        normalised = normalise(messages, known)
         exact = _count_exact(messages, len(known))
-        self._kept[key] = (messages[:exact], found[:exact])
+        self._kept[key] = (messages[:exact], normalised[:exact])
         self._kept.move_to_end(key)
         if len(self._kept) > KEPT_CONVERSATIONS:
             self._kept.popitem(last=False)
-        return found
+        return normalised
 
 
 def _make_key(messages: Any) -> str | None:
@@ -125,16 +125,16 @@ def _message(message: Any, place: str) -> Message:
     for legacy in ("function_call", "audio"):
         if message.get(legacy):
             raise bad_request(f"{place}.{legacy} is not served; send 'tool_calls' and text content.", f"{place}.{legacy}")
-    found: dict[str, Any] = {"role": role, "content": join_text(message.get("content"), f"{place}.content")}
+    normalised: dict[str, Any] = {"role": role, "content": join_text(message.get("content"), f"{place}.content")}
     calls = message.get("tool_calls")
     if role == "assistant":
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         if reasoning:
-            found["reasoning_content"] = join_text(reasoning, f"{place}.reasoning_content")
+            normalised["reasoning_content"] = join_text(reasoning, f"{place}.reasoning_content")
         if calls:
-            found["tool_calls"] = _calls(calls, f"{place}.tool_calls")
-        if not found["content"] and isinstance(message.get("refusal"), str):
-            found["content"] = message["refusal"]
+            normalised["tool_calls"] = _calls(calls, f"{place}.tool_calls")
+        if not normalised["content"] and isinstance(message.get("refusal"), str):
+            normalised["content"] = message["refusal"]
     elif calls:
         raise bad_request(f"{place}: only assistant messages carry tool_calls.", f"{place}.tool_calls")
     elif message.get("content") is None and role != "tool":
@@ -145,8 +145,8 @@ def _message(message: Any, place: str) -> Message:
             continue
         if not isinstance(value, str):
             raise bad_request(f"{place}.{key} must be a string.", f"{place}.{key}")
-        found[key] = value
-    return found
+        normalised[key] = value
+    return normalised
 
 
 def join_text(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -> str:
@@ -177,7 +177,7 @@ def join_text(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -
 def _calls(calls: Any, place: str) -> list[dict[str, Any]]:
     if not isinstance(calls, list):
         raise bad_request(f"{place} must be a list.", place)
-    found = []
+    normalised = []
     for number, call in enumerate(calls):
         given = call.get("function") if isinstance(call, dict) else None
         function: Mapping[str, Any] = given if isinstance(given, dict) else {}
@@ -188,11 +188,11 @@ def _calls(calls: Any, place: str) -> list[dict[str, Any]]:
             raise bad_request(
                 f"{place}[{number}] needs function.name and function.arguments, both strings.", f"{place}[{number}].function"
             )
-        found.append(
+        normalised.append(
             {
                 "id": str(call.get("id") or ""),
                 "type": "function",
                 "function": {"name": function["name"], "arguments": arguments or "{}"},
             }
         )
-    return found
+    return normalised

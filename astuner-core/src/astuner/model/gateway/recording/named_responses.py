@@ -48,14 +48,14 @@ class Conversations:
                 "previous_response_not_found",
             )
         parts: list[tuple[Message, ...]] = [(call.reply,)]
-        place: int | None = index
-        while place is not None:
-            added = self._calls[place]
+        current: int | None = index
+        while current is not None:
+            added = self._calls[current]
             parts.append(added.messages)
             # A call that keeps no sampled id of its parent starts again from the parent's prompt, without its reply.
             if added.parent is not None and added.kept > self._calls[added.parent].prompt_length:
                 parts.append((calls[added.parent].reply,))
-            place = added.parent
+            current = added.parent
         return normalise([message for part in reversed(parts) for message in part][preamble:])
 
 
