@@ -13,35 +13,32 @@ import astuner
 from astuner.shared.known_packages import CORE, read_published
 
 SOURCES = Path(astuner.__file__).parent
-GENERATED = "shared/known_packages.toml"
+TABLES = frozenset({"moved_modules.py", "shared/known_packages.toml"})
+"""What lies in which package: the one says where the modules of earlier states are, the other is generated."""
 
 KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
 """Keys that users type, in configurations and data sets that exist."""
 
 ALLOWED: Mapping[tuple[str, str], str] = {
-    ("clients/env_service/", "env_service"): "a client that several plugins share, since none may import another",
-    ("clients/reasoning_gym/", "reasoning_gym"): "the same",
-    ("config/aliases.py", "env_service"): "an older spelling that users type",
-    ("config/aliases.py", "ajet"): "an older spelling of the root section",
-    ("config/aliases.py", "math"): "an older spelling that users type",
-    ("config/aliases.py", "tracing"): "an older spelling that users type",
-    ("config/aliases.py", "rubrics_auto_grader"): "an older spelling that users type",
-    ("config/components.py", "env_service"): "the reader of existing configurations that name none",
-    ("judging/estimators.py", "verl"): "the source of a formula",
-    ("builtin/sandboxes/local.py", "local"): "the sandbox of this name",
-    ("config/agent.py", "local"): "the sandbox of this name",
-    ("config/sections.py", "local"): "the sandbox of this name",
-    ("scaffold/templates/sandbox/", "local"): "the sandbox of this name",
-    ("training/losses.py", "verl"): "the source of the names",
-    ("training/minibatches.py", "verl"): "the source of the names",
+    ("episodes/judging/estimators.py", "verl"): "the source of a formula",
+    ("runs/training/losses.py", "verl"): "the source of the names",
+    ("runs/training/minibatches.py", "verl"): "the source of the names",
+    ("settings/config/agent.py", "astuner-agents"): "the workflow that plays the section `agent`",
+    ("settings/config/agent.py", "local"): "the sandbox where the configuration names none",
+    ("settings/config/aliases.py", "ajet"): "an older spelling of the root section",
+    ("settings/config/aliases.py", "env_service"): "an older spelling that users type",
+    ("settings/config/aliases.py", "math"): "an older spelling that users type",
+    ("settings/config/aliases.py", "rubrics_auto_grader"): "an older spelling that users type",
+    ("settings/config/aliases.py", "tracing"): "an older spelling that users type",
+    ("settings/config/components.py", "env_service"): "the reader of existing configurations that name none",
 }
 """Why a name may be in a file, or below a folder."""
 
 WORDS = frozenset({"environments", "llm", "local", "math", "tracing"})
 """Names that are words as well: they name a component only in quotes."""
 
-SECTIONS = frozenset({"data", "env", "judge", "trace"})
-"""Commands that are called as a section or a field is, so that nothing tells the two apart."""
+SECTIONS = frozenset({"data", "env", "judge", "replay", "trace", "warm-start"})
+"""Commands that are called as a section, a field, a function or a method of core is, so that nothing tells the two apart."""
 
 
 @cache
@@ -71,7 +68,7 @@ def found() -> frozenset[tuple[str, str]]:
     """Return every file of core and every name in it."""
     files = (path for path in SOURCES.rglob("*") if path.is_file() and path.suffix != ".pyc")
     named = ((path.relative_to(SOURCES).as_posix(), path.read_text(encoding="utf-8")) for path in files)
-    return frozenset((file, name) for file, text in named if file != GENERATED for name in names_in(text))
+    return frozenset((file, name) for file, text in named if file not in TABLES for name in names_in(text))
 
 
 def is_allowed(file: str, name: str, place: tuple[str, str]) -> bool:

@@ -23,7 +23,7 @@ Example:
 def list_(kind: str | None, in_json: bool) -> None:
     """List every component that the installed distributions offer, and what it lacks.
 
-    Imports none of them: `astuner plugin check DIST` does, and `astuner doctor`.
+    Imports none of them: `astuner doctor` does.
     """
     from astuner.settings.plugins.catalog import Catalog
 

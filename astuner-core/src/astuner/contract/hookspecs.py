@@ -139,7 +139,7 @@ class SandboxSpecs:
     def astuner_make_sandbox(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sandboxes | None:
         """Make what opens sandboxes, one for each episode.
 
-        When: once, before the first episode, if the workflow runs programs in sandboxes, as `astuner_agents:Command` does.
+        When: once, before the first episode, for a workflow whose traits say that it runs programs in sandboxes.
         Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
 

@@ -22,8 +22,8 @@ class ReaderTraits:
     """What a reader knows of its tasks. The method that a flag names is described with it."""
 
     command_workflow: str | None = field(default=None, validator=optional(instance_of(str)))
-    """What plays its tasks where the configuration names `astuner_agents:Command`, and is derived from it, as `module:Class`: for
-    tasks that say where a program plays them, and check what it has left."""
+    """What plays its tasks where the configuration names the workflow of the section `agent`, and is derived from it, as
+    `module:Class`: for tasks that say where a program plays them, and check what it has left."""
     names_files: bool = promise("name_files")
     """Classmethod `name_files(options) -> Mapping[str, str]`: the files that its options name, as written, by their key below its
     section. One that does not exist is reported with the other mistakes of the configuration."""

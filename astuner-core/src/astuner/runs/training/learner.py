@@ -7,8 +7,7 @@ A backbone is a `Learner` under `astuner.runs.training.loop`, which plays, weigh
         learner = MyLearner(run, estimator, loop.checkpoint_to_resume(run, control))
         yield from loop.train(run, tasks, recipe, control, learner)
 
-`astuner plugin new backbone` writes a whole one. The `traits` of a learner say what else it does; one that trains the weights of
-a model says `serves_weights` or `brings_engine`.
+The `traits` of a learner say what else it does; one that trains the weights of a model says `serves_weights` or `brings_engine`.
 """
 
 from __future__ import annotations

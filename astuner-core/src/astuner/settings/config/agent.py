@@ -24,8 +24,8 @@ class Sandbox(OpenSection):
     """Where the programs of agents run, for workflows that run one."""
 
     type: str = "local"
-    """The sandbox: `local` bounds a program and protects nothing from it; `bubblewrap` shows it a read-only system, its own files
-    and no network but the gateway; those of packages."""
+    """The sandbox; `astuner plugin list --kind sandbox` shows those installed. `local` bounds a program and protects nothing from
+    it."""
 
 
 def _check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> None:

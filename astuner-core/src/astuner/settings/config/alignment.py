@@ -75,7 +75,7 @@ class Constant:
 
 @frozen
 class Import:
-    """What native keys become in our keys where no row can be read backwards; `astuner config import` reads it.
+    """What native keys become in our keys where no row can be read backwards, for who imports a native configuration.
 
     A row without a function needs none: `buffer.batch_size: 96` is `data.train_batch_size: 96`.
     """
@@ -110,7 +110,7 @@ class Alignment:
     frozen: Mapping[str, str] = field(factory=dict)
     """Native keys (shell patterns) that a user's raw section may not set, with the reason: setting one is an error."""
     imports: tuple[Import, ...] = ()
-    """What `astuner config import` makes of native keys that no row can be read backwards for."""
+    """What an imported native configuration makes of keys that no row can be read backwards for."""
     check: Callable[[Mapping[str, Any]], tuple[Fault, ...]] = _find_no_faults
     """What is wrong with a whole native configuration, by native path."""
 

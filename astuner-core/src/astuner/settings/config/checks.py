@@ -17,12 +17,12 @@ from astuner.settings.config.model import Config
 from astuner.settings.config.paths import find_model_directory, resolve_path
 from astuner.settings.config.places import ROOT, Locate, make_problem
 from astuner.settings.config.rewards import RewardComposition, order_by_requirements
-from astuner.settings.config.sections import ALTERNATIVES, COMPONENT_SECTIONS, SANDBOXES, TRACKERS
+from astuner.settings.config.sections import ALTERNATIVES, COMPONENT_SECTIONS, TRACKERS
 from astuner.settings.config.similar_paths import find_similar_path
 from astuner.settings.config.structure_errors import find_closest
 from astuner.shared.known_packages import read_published
 
-_OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS, "sandbox": SANDBOXES}
+_OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS}
 """Core's own components, whose sections are always allowed."""
 
 MODEL_EXAMPLE = "a directory, or a Hugging Face id such as Qwen/Qwen2.5-0.5B-Instruct"

@@ -37,9 +37,6 @@ class DatasetFileSection:
 TRACKERS = ("timeline", "linear", "sliding_window", "auto_context", "linear_think")
 """Core's own trackers."""
 
-SANDBOXES = ("local", "bubblewrap")
-"""Core's own sandboxes."""
-
 COMPONENT_SECTIONS: Mapping[str, str] = {
     "task_reader": "reader",
     "task_judge": "judge",

@@ -39,7 +39,7 @@ def find_lost_group(name: str) -> str | None:
 
 
 def format_typed(name: str) -> str:
-    """Return what a user types: `plugin new` for `plugin.new`, `plugin acme/new` for `acme/plugin.new`."""
+    """Return what a user types: `plugin polish` for `plugin.polish`, `plugin acme/polish` for `acme/plugin.polish`."""
     dist, slash, rest = name.rpartition("/")
     group, dot, own = rest.rpartition(".")
     return f"{group} {dist}{slash}{own}" if dot else name
