@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import astuner
-from astuner.shared.known_packages import CORE, read_published
+from astuner.shared.known_packages import CORE, read_known_packages
 
 SOURCES = Path(astuner.__file__).parent
 TABLES = frozenset({"moved_modules.py", "shared/known_packages.toml"})
@@ -44,10 +44,10 @@ SECTIONS = frozenset({"data", "env", "judge", "replay", "trace", "warm-start"})
 @cache
 def patterns() -> Mapping[str, re.Pattern[str]]:
     """Return what a name looks like, for each plugin, its components and the modules that it brings."""
-    published = read_published()
-    brought = {name for (_, name), requirement in published.components.items() if requirement.partition("[")[0] != CORE}
-    modules = {name for names in published.heavy_modules.values() for name in names}
-    names = (brought | modules | published.packages) - SECTIONS - {CORE}
+    known = read_known_packages()
+    brought = {name for (_, name), requirement in known.components.items() if requirement.partition("[")[0] != CORE}
+    modules = {name for names in known.heavy_modules.values() for name in names}
+    names = (brought | modules | known.packages) - SECTIONS - {CORE}
     return {name: pattern_of(name) for name in sorted(names)}
 
 

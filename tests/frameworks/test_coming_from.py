@@ -18,14 +18,14 @@ import astuner
 from astuner.contract.protocols.workflow import Tuner, Workflow
 from astuner.contract.schema import Task, Verdict, WorkflowOutput, WorkflowTask
 from astuner.settings.config.schema_keys import walk_schema
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 from astuner_devkit.command_line import run_command
 from astuner_devkit.project import write_tokenizer
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted((REPOSITORY / "docs" / "coming_from").glob("*.md"))
 INDEX = REPOSITORY / "docs" / "coming_from.md"
-PUBLISHED = REPOSITORY / "astuner-core" / "src" / "astuner" / "shared" / "known_packages.toml"
+KNOWN_PACKAGES = REPOSITORY / "astuner-core" / "src" / "astuner" / "shared" / "known_packages.toml"
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OURS = re.compile(r"# (\w+\.(?:py|yaml))\n")
@@ -44,7 +44,7 @@ OPTIONS = {"--backbone", "--conf", "--set", "--resume", "--resume-from", "--with
 
 
 def list_components() -> set[str]:
-    kinds = tomllib.loads(PUBLISHED.read_text(encoding="utf-8"))["components"].values()
+    kinds = tomllib.loads(KNOWN_PACKAGES.read_text(encoding="utf-8"))["components"].values()
     return {name for kind in kinds for name in kind} | {"customized_protocol", "scripted"}
 
 
@@ -119,7 +119,7 @@ def list_commands() -> set[str]:
     """Return the commands that are installed here, and those of our other packages."""
     with TemporaryDirectory() as home:
         installed = set(re.findall(r"^ +([a-z-]+) ", run_command("--help", cwd=Path(home)).out, re.MULTILINE))
-    return installed.union(read_published().names("command"))
+    return installed.union(read_known_packages().names("command"))
 
 
 COMPONENTS = list_components()

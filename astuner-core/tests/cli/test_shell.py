@@ -12,7 +12,7 @@ from attrs import evolve
 
 from astuner.cli import exit_code_of
 from astuner.shared.install_hints import install_command
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
 Offer = Callable[..., None]
@@ -144,10 +144,10 @@ def test_a_plugin_does_not_replace_a_command_in_a_group_of_core(cli: Callable[..
 def test_a_command_of_a_group_that_is_not_installed_names_the_package(
     cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = read_published()
+    known = read_known_packages()
     published = evolve(known, components={**known.components, ("command", "config.polish"): "astuner-polish"})
-    monkeypatch.setattr("astuner.shared.install_hints.read_published", lambda: published)
-    monkeypatch.setattr("astuner.settings.plugins.catalog.read_published", lambda: published)
+    monkeypatch.setattr("astuner.shared.install_hints.read_known_packages", lambda: published)
+    monkeypatch.setattr("astuner.settings.plugins.catalog.read_known_packages", lambda: published)
     found = cli("config", "polish")
     assert found.code == 2
     assert found.err.endswith("It comes with astuner-polish: pip install astuner-polish\n")

@@ -13,7 +13,7 @@ from astuner.runs.driver.launch import start_run
 from astuner.runs.driver.run_request import RunRequest
 from astuner.settings.planning.plan import plan_run
 from astuner.shared import install_hints
-from astuner.shared.known_packages import Published
+from astuner.shared.known_packages import KnownPackages
 from astuner.shared.processes import list_programs
 from astuner.shared.services import Definition
 from astuner.shared.services.ray import ray
@@ -109,9 +109,9 @@ def test_a_package_that_defines_none_is_blamed(tmp_path: Path, name: str, said: 
         start_run(RunRequest(conf=write_project(tmp_path), services=[name]))
 
 
-def test_one_that_a_published_package_brings_is_told_by_that_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    published = Published(components={("service", "viewer"): "acme-viewer"}, libraries={}, engines={})
-    monkeypatch.setattr(install_hints, "read_published", lambda: published)
+def test_a_missing_service_of_a_known_package_is_named_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = KnownPackages(components={("service", "viewer"): "acme-viewer"}, libraries={}, engines={})
+    monkeypatch.setattr(install_hints, "read_known_packages", lambda: known)
     with pytest.raises(UsageError, match=r"--with viewer: no service 'viewer'\. It comes with acme-viewer: pip install"):
         start_run(RunRequest(conf=write_project(tmp_path), services=["viewer"]))
 

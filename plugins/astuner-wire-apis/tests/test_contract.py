@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from astuner.model.gateway.published_apis import find_published_api
+from astuner.model.gateway.known_apis import find_known_api
 from astuner_devkit.contracts import PackageContract, WireApiContract
 from astuner_wire_apis.anthropic_messages import ANTHROPIC_MESSAGES
 from astuner_wire_apis.completions import COMPLETIONS
@@ -50,7 +50,7 @@ class TestPackage(PackageContract):
 def test_core_knows_which_api_a_path_belongs_to() -> None:
     # Lists of models are core's as well.
     paths = {route.path: name for name, api in APIS.items() for route in api.routes if route.path not in SHARED}
-    assert {path: find_published_api(path.format(model="m")) for path in paths} == paths
+    assert {path: find_known_api(path.format(model="m")) for path in paths} == paths
 
 
 SHARED = ("/v1/models", "/v1/models/{model}")

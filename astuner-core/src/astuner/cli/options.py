@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 SHORT: Mapping[str, str] = {
     "ray": "a Ray cluster on this machine, for this run only",
-    **read_published().short_services,
+    **read_known_packages().short_services,
 }
 """The services that have their own option."""
 

@@ -11,7 +11,7 @@ from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.doctor.rows import Row, Status
 from astuner.settings.plugins.catalog import Catalog
 from astuner.shared import install_hints
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 
 @frozen(kw_only=True)
@@ -27,7 +27,7 @@ class Trial:
 def try_backbones(conf: Path, catalog: Catalog, chosen: str | None) -> tuple[Trial, ...]:
     """Plan the run with every backbone that is installed or known, and with the one that the configuration names."""
     installed = dict.fromkeys(candidate.name for candidate in catalog.candidates("backbone"))
-    names = dict.fromkeys([*installed, *read_published().names("backbone"), *([chosen] if chosen else [])])
+    names = dict.fromkeys([*installed, *read_known_packages().names("backbone"), *([chosen] if chosen else [])])
     return tuple(
         Trial(
             backbone=name,

@@ -16,7 +16,7 @@ from astuner.settings.plugins.compat import find_incompatibility
 from astuner.settings.plugins.import_check import find_import_errors
 from astuner.settings.plugins.requirements import Installed
 from astuner.shared.install_hints import install_command
-from astuner.shared.known_packages import CORE, read_published
+from astuner.shared.known_packages import CORE, read_known_packages
 
 
 def python_rows() -> Iterator[Row]:
@@ -53,7 +53,7 @@ def distribution_rows(catalog: Catalog) -> Iterator[Row]:
 def engine_rows() -> Iterator[Row]:
     """Yield which of the engines' packages are installed."""
     # Ray comes with what needs it.
-    brought: dict[str, str | None] = {"transformers": f"{CORE}[rollout]", **read_published().libraries, "ray": None}
+    brought: dict[str, str | None] = {"transformers": f"{CORE}[rollout]", **read_known_packages().libraries, "ray": None}
     for name, brings in brought.items():
         try:
             yield Row(area="engines", what=name, detail=version(name))

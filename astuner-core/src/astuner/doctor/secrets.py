@@ -12,14 +12,14 @@ from attrs import frozen
 from astuner.doctor.rows import Row
 from astuner.settings.config.secret_names import is_secret_variable
 from astuner.settings.config.secrets import Secrets
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 WELL_KNOWN = (
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",
     "DASHSCOPE_API_KEY",
     "HF_TOKEN",
-    *(name for names in read_published().api_keys.values() for name in names),
+    *(name for names in read_known_packages().api_keys.values() for name in names),
 )
 """The usual keys of models, judges, data sets and loggers."""
 

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from astuner.shared.known_packages import CORE, read_published
+from astuner.shared.known_packages import CORE, read_known_packages
 
 
 def is_installed(package: str) -> bool:
@@ -26,7 +26,7 @@ def is_installed(package: str) -> bool:
 
 def command_for(kind: str, name: str) -> str | None:
     """Return the one command that installs a published component, or None for an unknown name."""
-    requirement = read_published().components.get((kind, name))
+    requirement = read_known_packages().components.get((kind, name))
     return None if requirement is None else install_command(requirement)
 
 

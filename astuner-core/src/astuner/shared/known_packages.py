@@ -13,7 +13,7 @@ CORE = "astuner-core"
 
 
 @frozen(kw_only=True)
-class Published:
+class KnownPackages:
     """What our packages offer, installed or not."""
 
     components: Mapping[tuple[str, str], str]
@@ -36,7 +36,7 @@ class Published:
     """Environment variables that hold the usual API keys of a package."""
 
     def package_of(self, kind: str, name: str) -> str | None:
-        """Return the name of the package that brings a component; None for one that is not published."""
+        """Return the name of the package that brings a component; None if no known package has it."""
         requirement = self.components.get((kind, name))
         return None if requirement is None else requirement.partition("[")[0]
 
@@ -56,8 +56,8 @@ class Published:
 
 
 @cache
-def read_published() -> Published:
-    """Return what was published when this release of astuner-core was made."""
+def read_known_packages() -> KnownPackages:
+    """Return the packages that were known when this release of astuner-core was made."""
     data = tomllib.loads(files("astuner").joinpath("shared", "known_packages.toml").read_text(encoding="utf-8"))
     components = {(kind, name): needs for kind, named in data["components"].items() for name, needs in named.items()}
-    return Published(**{**data, "components": components})
+    return KnownPackages(**{**data, "components": components})

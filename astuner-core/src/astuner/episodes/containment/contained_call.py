@@ -10,7 +10,7 @@ from attrs import frozen
 
 from astuner.episodes.containment.endings import UserInterrupt, UserQuit, make_exception
 from astuner.episodes.containment.guarded_loop import OwnedTask, choose_grace_s
-from astuner.episodes.containment.user_code import Leash, UserCode
+from astuner.episodes.containment.user_code import OwnedCoroutine, UserCode
 
 T = TypeVar("T")
 
@@ -74,7 +74,11 @@ async def run_contained(begin: Callable[[], Awaitable[T]], code: UserCode, *, ti
     """
     code.work = capture(begin)
     task: OwnedTask[Outcome[T]] = OwnedTask(
-        Leash(code.work, code), code=code, loop=asyncio.get_running_loop(), context=code.make_context(), name=code.name
+        OwnedCoroutine(code.work, code),
+        code=code,
+        loop=asyncio.get_running_loop(),
+        context=code.make_context(),
+        name=code.name,
     )
     try:
         await asyncio.wait({task}, timeout=timeout_s)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from astuner.episodes.containment.code_lines import format_file
 from astuner.episodes.containment.endings import UserInterrupt, describe_raised
-from astuner.episodes.containment.user_code import Leash, UserCode, find_running_code
+from astuner.episodes.containment.user_code import OwnedCoroutine, UserCode, find_running_code
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class OwnedTask(asyncio.Task[T]):
     def __init__(self, work: Any, *, code: UserCode | None, **options: Any) -> None:
         """Run a coroutine of some users' code, or of the run."""
         self.code = code
-        super().__init__(work if code is None or isinstance(work, Leash) else Leash(work, code), **options)
+        super().__init__(work if code is None or isinstance(work, OwnedCoroutine) else OwnedCoroutine(work, code), **options)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel; has no effect if other users' code asks for it, as with `for task in asyncio.all_tasks(): task.cancel()`."""

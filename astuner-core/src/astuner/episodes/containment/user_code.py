@@ -1,4 +1,4 @@
-"""A piece of users' code that runs for the run, such as the workflow of an episode; and the leash that it runs on."""
+"""Users' code that runs for the run, such as the workflow of an episode, and coroutines that end when it is abandoned."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def find_running_code(context: contextvars.Context | None = None) -> UserCode | 
     return _running.get() if context is None else context.get(_running)
 
 
-class Leash(Coroutine[Any, Any, T]):
+class OwnedCoroutine(Coroutine[Any, Any, T]):
     """A coroutine of users' code that ends when the code is abandoned, whatever it catches.
 
     `SystemExit` and `KeyboardInterrupt` would end the event loop if they left a task, so they leave it as a `CodeEnded`.

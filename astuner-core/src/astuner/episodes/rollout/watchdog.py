@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from astuner.episodes.containment.guarded_loop import OwnedTask
 from astuner.episodes.containment.step_frames import read_step_frames
-from astuner.episodes.containment.user_code import Leash, UserCode
+from astuner.episodes.containment.user_code import OwnedCoroutine, UserCode
 from astuner.episodes.rollout.loop_looks import Blame, Look, ThreadMeter, find_blame
 
 BLOCKED_AFTER_S = 2.0
@@ -58,11 +58,11 @@ class LoopWatchdog:
     def look(self) -> None:
         """Look once, from a thread other than the loop's."""
         task = asyncio.current_task(self._loop)
-        leash = task.get_coro() if isinstance(task, OwnedTask) else None
-        if not isinstance(leash, Leash) or leash.code is None:
+        coroutine = task.get_coro() if isinstance(task, OwnedTask) else None
+        if not isinstance(coroutine, OwnedCoroutine) or coroutine.code is None:
             self._looks.clear()
             return
-        look = self._describe(leash)
+        look = self._describe(coroutine)
         previous = self._looks[-1] if self._looks else None
         # A look that comes late was itself kept waiting: by the machine, a debugger, or another thread that held the interpreter.
         late = previous is not None and look is not None and look.at_s - previous.at_s > 2 * self._blocked_after_s / LOOKS
@@ -75,24 +75,24 @@ class LoopWatchdog:
         if look.at_s - self._looks[0].at_s < self._blocked_after_s:
             return
         if (blame := find_blame(self._looks)) is not None:
-            self._report(blame, leash.code)
+            self._report(blame, coroutine.code)
 
     def _watch(self) -> None:
         while not self._over.wait(self._blocked_after_s / LOOKS):
             self.look()
 
-    def _describe(self, leash: Leash[object]) -> Look | None:
+    def _describe(self, coroutine: OwnedCoroutine[object]) -> Look | None:
         """Return what the loop does in a step; None if the step has ended meanwhile, or if it is not at users' code."""
-        step = (id(leash), leash.steps)
+        step = (id(coroutine), coroutine.steps)
         look = Look(
             at_s=self._clock(),
             step=step,
-            frames=read_step_frames(self._meter.thread, leash.work),
+            frames=read_step_frames(self._meter.thread, coroutine.work),
             process_cpu_s=self._meter.read_process_cpu_s(),
             loop_cpu_s=self._meter.read_cpu_s(),
             asleep=self._meter.is_asleep(),
         )
-        return look if look.frames and step == (id(leash), leash.steps) else None
+        return look if look.frames and step == (id(coroutine), coroutine.steps) else None
 
     def _report(self, blame: Blame, code: UserCode) -> None:
         place = blame.frame.format(with_line=blame.stays)

@@ -41,7 +41,8 @@ class Service:
     find_recorder: FindRecorder
     model_name: str
     max_body_bytes: int | None
-    turnstile: asyncio.Lock = field(factory=asyncio.Lock, init=False)
+    reading: asyncio.Lock = field(factory=asyncio.Lock, init=False)
+    """Held while a request is read, so that requests are read one after the other."""
 
 
 def make_app(
@@ -136,16 +137,16 @@ class Generation:
     async def _begin(
         self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller, model: str | None
     ) -> tuple[ChatRequest, Turn]:
-        await self.service.turnstile.acquire()
+        await self.service.reading.acquire()
         try:
             request = self._read(parse_body(body), recorder.read_messages, model)
             return request, recorder.begin(request, caller)
         except LongText:
-            # Its thread is waited for below, outside of the turnstile.
+            # Its thread is waited for below, outside of the lock.
             pass
         finally:
             # With many concurrent requests, each reaches the engine before the next one is read.
-            asyncio.get_running_loop().call_soon(self.service.turnstile.release)
+            asyncio.get_running_loop().call_soon(self.service.reading.release)
         return request, await recorder.begin_long(request, caller)
 
     async def _begin_large(

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols import Candidate
-from astuner.model.gateway.published_apis import find_published_api, find_remedy
+from astuner.model.gateway.known_apis import find_known_api, find_remedy
 from astuner.model.gateway.wire_apis import CHAT_COMPLETIONS, ApiError, GenerationRoute, ModelRoute, Route, WireApi
 from astuner.model.gateway.wire_apis.wire_api import compile_path
 from astuner.settings.plugins.catalog import Catalog
@@ -113,7 +113,7 @@ class RouteTable:
             self._waiting = [candidate for candidate in offered if candidate.dist != CORE]
         if not self._waiting:
             return False
-        expected = find_published_api(path)
+        expected = find_known_api(path)
         candidate = min(self._waiting, key=lambda candidate: candidate.name != expected)
         self._waiting.remove(candidate)
         try:

@@ -20,7 +20,7 @@ from astuner.settings.config.rewards import RewardComposition, order_by_requirem
 from astuner.settings.config.sections import ALTERNATIVES, COMPONENT_SECTIONS, TRACKERS
 from astuner.settings.config.similar_paths import find_similar_path
 from astuner.settings.config.structure_errors import find_closest
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 _OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS}
 """Core's own components, whose sections are always allowed."""
@@ -199,7 +199,7 @@ class Checks:
             offered: set[str] = set()
             if others and kind in ALTERNATIVES:
                 # Called only if needed: it reads the metadata of everything installed.
-                offered = {*self.names_of(ALTERNATIVES[kind]), *read_published().names(COMPONENT_SECTIONS[kind])}
+                offered = {*self.names_of(ALTERNATIVES[kind]), *read_known_packages().names(COMPONENT_SECTIONS[kind])}
             known = offered | set(chosen) | set(_OWN.get(kind, ()))
             for name in others:
                 if name in offered:

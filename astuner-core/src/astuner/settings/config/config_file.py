@@ -19,7 +19,7 @@ from astuner.settings.config.similar_paths import find_similar_path
 from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.config.trees import Tree
 from astuner.settings.config.yaml_lines import read_yaml
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 
 @frozen(kw_only=True)
@@ -47,7 +47,7 @@ def list_native_roots() -> tuple[str, ...]:
     """
     ours = attrs.fields_dict(Config)
     installed = sorted(entry.name for entry in entry_points(group="astuner.backbones"))
-    return tuple(dict.fromkeys(name for name in (*read_published().names("backbone"), *installed) if name not in ours))
+    return tuple(dict.fromkeys(name for name in (*read_known_packages().names("backbone"), *installed) if name not in ours))
 
 
 def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile:

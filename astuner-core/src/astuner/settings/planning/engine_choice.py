@@ -12,7 +12,7 @@ from astuner.contract.protocols import BackboneTraits, EngineTraits
 from astuner.contract.protocols.traits import read_traits
 from astuner.settings.plugins.component import Component
 from astuner.settings.plugins.drivers import load
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 if TYPE_CHECKING:
     from astuner.settings.config.loading import LoadedConfig
@@ -103,7 +103,7 @@ def _check_somebody_has_it(name: str, backbone: str, catalog: Catalog) -> None:
 def _list_backbone_engines(catalog: Catalog) -> dict[str, Sequence[str]]:
     """Return the engines that no package offers and published backbones serve themselves."""
     offered = {candidate.name for candidate in catalog.candidates("engine")}
-    return {name: backbones for name, backbones in read_published().engines.items() if name not in offered}
+    return {name: backbones for name, backbones in read_known_packages().engines.items() if name not in offered}
 
 
 def _refuse(message: str) -> None:

@@ -19,7 +19,7 @@ from astuner.settings.plugins.kinds import GROUPS, add_article, parse_kind
 from astuner.settings.plugins.requirements import Installed
 from astuner.settings.plugins.specs import FORMS, ByName, ByPath, parse
 from astuner.shared import install_hints
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 __all__ = ["Catalog"]
 
@@ -112,7 +112,7 @@ class Catalog:
         installed = f"; installed: {self._format_installed(kind)}"
         if remedy:
             return f"{nothing}{installed}. {remedy}", None
-        names = [*(c.name for c in self.candidates(kind)), *read_published().names(kind)]
+        names = [*(c.name for c in self.candidates(kind)), *read_known_packages().names(kind)]
         if suggestion := find_closest(place.name, names):
             return f"{nothing}{installed}.", suggestion
         return f"{nothing}{installed}. Give {FORMS}", None
@@ -169,7 +169,7 @@ def _normalise(text: str) -> str:
 
 def _find_remedy(kind: str, place: ByName) -> str | None:
     """Return what to install for a name that one of our packages offers."""
-    command, name = install_hints.command_for(kind, place.name), read_published().package_of(kind, place.name)
+    command, name = install_hints.command_for(kind, place.name), read_known_packages().package_of(kind, place.name)
     if command is None or name is None:
         return None
     if place.dist is not None and canonicalize_name(place.dist) != name:

@@ -15,14 +15,14 @@ from astuner.contract.errors import PluginError
 from astuner.contract.protocols import SandboxSpec, SandboxTraits
 from astuner.settings.config.paths import resolve_path
 from astuner_agents.sandboxes import ProcessOptions, ProcessSandboxes, Wrapping
-from astuner_agents.sandboxes.cell import PROGRAM, find_interpreter
+from astuner_agents.sandboxes.supervisor import PROGRAM, find_interpreter
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt")
 """What is shown of the system."""
 NOBODY = 65534
 HOME, WORK = "/home/agent", "/work"
 KEPT = ("SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER")
-"""The capabilities of the cell, for a run as root; its commands have none."""
+"""The capabilities of the supervisor, for a run as root; its commands have none."""
 
 
 @frozen(kw_only=True)
@@ -84,7 +84,7 @@ class BubblewrapSandboxes(ProcessSandboxes):
         )
 
     def wrap(self, directory: Path) -> Wrapping:
-        """Put the cell into namespaces; its directories are /work, /home/agent and /tmp."""
+        """Put the supervisor into namespaces; its directories are /work, /home/agent and /tmp."""
         programs = str(PROGRAM.parent)
         own = {WORK: "work", HOME: "home", "/tmp": "tmp"}
         shown = self._list_shown()

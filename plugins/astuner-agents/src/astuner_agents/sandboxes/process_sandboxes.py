@@ -20,10 +20,10 @@ from attrs import frozen
 from astuner.contract.errors import ServiceUnavailable
 from astuner.contract.protocols import RunInfo, Sandboxes, SandboxSession, SandboxSpec, SandboxTraits, read_traits
 from astuner.settings.config.paths import resolve_path
-from astuner_agents.sandboxes.cell import Cell, CellSettings
 from astuner_agents.sandboxes.gateway_relay import GatewayRelay
 from astuner_agents.sandboxes.options import ProcessOptions
-from astuner_agents.sandboxes.process_session import CellPlace, ProcessSession
+from astuner_agents.sandboxes.process_session import ProcessSession, SandboxDirectories
+from astuner_agents.sandboxes.supervisor import Supervisor, SupervisorSettings
 from astuner_agents.sandboxes.tree_removal import remove_tree
 
 PREFIX = "astuner-sandbox-"
@@ -34,27 +34,27 @@ WAIT_S = 0.05
 
 @frozen(kw_only=True)
 class Wrapping:
-    """How a cell is started, and what programs in it see."""
+    """How a supervisor is started, and what programs in its sandbox see."""
 
     command: tuple[str, ...] = ()
-    """Comes before the program of the cell and runs it, with its descriptors: `("nice", "-n", "5")`."""
+    """Comes before the program of the supervisor and runs it, with its descriptors: `("nice", "-n", "5")`."""
     workdir: str
     home: str
     tmp: str
     remove: tuple[str, ...] = ()
-    """The directories that the cell removes when it ends, as it sees them."""
+    """The directories that the supervisor removes when it ends, as it sees them."""
     uid: int | None = None
-    """The user that commands run as; None for the user of the cell."""
+    """The user that commands run as; None for the user of the supervisor."""
     is_relayed: bool = False
     """Whether it has a network of its own, into which the gateway is relayed."""
     folders: tuple[str, ...] = ()
-    """Directories to make besides `work`, `home` and `tmp`, relative to that of the cell; they count as its files."""
+    """Directories to make besides `work`, `home` and `tmp`, relative to that of the supervisor; they count as its files."""
 
 
 @frozen(kw_only=True)
 class _Started:
-    cell: Cell
-    place: CellPlace
+    supervisor: Supervisor
+    place: SandboxDirectories
     wrapping: Wrapping
 
 
@@ -84,14 +84,14 @@ class ProcessSandboxes(Sandboxes):
         return cls(options, run_info.config_dir)
 
     def wrap(self, directory: Path) -> Wrapping:
-        """Return how the cell in a directory, which holds `work`, `home` and `tmp`, is started."""
+        """Return how the supervisor in a directory, which holds `work`, `home` and `tmp`, is started."""
         inside = {name: str(directory / name) for name in FOLDERS}
         return Wrapping(workdir=inside["work"], home=inside["home"], tmp=inside["tmp"], remove=(str(directory),))
 
     def place_directories(self, wrapping: Wrapping, directory: Path, spec: SandboxSpec) -> Wrapping:
-        """Return how a cell is started in which programs see the directories of a spec (`workdir`, `directories`).
+        """Return how a supervisor is started in which programs see the directories of a spec (`workdir`, `directories`).
 
-        Called instead of taking a cell that was started ahead, if `honours` has one of these fields and the spec sets it.
+        Called instead of taking a supervisor that was started ahead, if `honours` has one of these fields and the spec sets it.
         """
         raise NotImplementedError
 
@@ -117,7 +117,7 @@ class ProcessSandboxes(Sandboxes):
             places = {name for name in ("workdir", "directories") if getattr(spec, name)}
             started = self._start(spec) if places & read_traits(self, SandboxTraits).honours else self._take()
             self._refill()
-            await started.cell.wait_until_ready()
+            await started.supervisor.wait_until_ready()
             session = await self._make_session(started, spec)
         except BaseException:
             self._slots.release()
@@ -138,7 +138,7 @@ class ProcessSandboxes(Sandboxes):
         for session in left:
             await session.close()
         for started in warm:
-            started.cell.hang_up()
+            started.supervisor.hang_up()
         for started in warm:
             await asyncio.to_thread(_discard, started)
         if base is not None:
@@ -148,7 +148,7 @@ class ProcessSandboxes(Sandboxes):
         wrapping, relay, url = started.wrapping, None, spec.gateway_url
         if wrapping.is_relayed and url is not None:
             relay = GatewayRelay(url)
-            await relay.start(await started.cell.listen(relay.port))
+            await relay.start(await started.supervisor.listen(relay.port))
             url = relay.url
         holder: list[ProcessSession] = []
 
@@ -159,7 +159,7 @@ class ProcessSandboxes(Sandboxes):
 
         own = {"HOME": wrapping.home, "TMPDIR": wrapping.tmp, "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
         session = ProcessSession(
-            started.cell,
+            started.supervisor,
             started.place,
             env={**self._make_environment(), **own, **self._options.env},
             max_disk_bytes=self._options.max_disk_bytes,
@@ -175,7 +175,7 @@ class ProcessSandboxes(Sandboxes):
         from astuner.episodes.containment.leftovers import EPISODES
         from astuner.shared.processes.process_members import MARK
 
-        # By the last two, the end of the run finds what escaped its cell.
+        # By the last two, the end of the run finds what escaped its supervisor.
         names = (*LOCALE, *self._options.inherit, EPISODES, MARK)
         return {"PATH": self.path, "LANG": "C.UTF-8", **{name: os.environ[name] for name in names if name in os.environ}}
 
@@ -185,7 +185,7 @@ class ProcessSandboxes(Sandboxes):
                 raise ServiceUnavailable("the sandboxes are closed")
             while self._warm:
                 started = self._warm.pop(0)
-                if started.cell.is_alive:
+                if started.supervisor.is_alive:
                     return started
                 _discard(started)
         return self._start()
@@ -210,7 +210,7 @@ class ProcessSandboxes(Sandboxes):
                     os.chown(directory / name, wrapping.uid, wrapping.uid)
         except OSError as error:
             raise ServiceUnavailable(f"no directory for a sandbox can be made: {error}") from error
-        place = CellPlace(
+        place = SandboxDirectories(
             directory=directory,
             workdir=wrapping.workdir,
             home=wrapping.home,
@@ -218,18 +218,18 @@ class ProcessSandboxes(Sandboxes):
             uid=wrapping.uid,
             folders=(*FOLDERS, *wrapping.folders),
         )
-        settings = CellSettings(
+        settings = SupervisorSettings(
             limits=self._options.list_limits(),
             max_processes=self._options.max_processes,
             uid=wrapping.uid,
             remove=wrapping.remove,
         )
         try:
-            cell = Cell(wrapping.command, settings, directory / "errors")
+            supervisor = Supervisor(wrapping.command, settings, directory / "errors")
         except ServiceUnavailable:
             remove_tree(directory)
             raise
-        return _Started(cell=cell, place=place, wrapping=wrapping)
+        return _Started(supervisor=supervisor, place=place, wrapping=wrapping)
 
     def _make_directory(self) -> Path:
         with self._lock:
@@ -246,8 +246,8 @@ class ProcessSandboxes(Sandboxes):
 
 
 def _discard(started: _Started) -> None:
-    started.cell.hang_up()
-    started.cell.wait()
+    started.supervisor.hang_up()
+    started.supervisor.wait()
     remove_tree(started.place.directory)
 
 

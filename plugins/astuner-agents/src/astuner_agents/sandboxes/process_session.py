@@ -1,4 +1,4 @@
-"""A sandbox that is a cell of this machine: its directories, and the commands in it."""
+"""A sandbox of this machine, led by a supervisor: its directories, and the commands in it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from attrs import frozen
 
 from astuner.contract.protocols import CommandResult
 from astuner.contract.protocols.sandbox import KilledBy
-from astuner_agents.sandboxes.cell import Cell, CellLost
 from astuner_agents.sandboxes.command_output import InputPipe, OutputPipe
 from astuner_agents.sandboxes.file_transfer import measure, read_files, write_files
 from astuner_agents.sandboxes.gateway_relay import GatewayRelay
 from astuner_agents.sandboxes.serial_session import SerialSession
+from astuner_agents.sandboxes.supervisor import SandboxLost, Supervisor
 from astuner_agents.sandboxes.tree_removal import remove_tree
 
 LOOK_S = 1.0
@@ -27,8 +27,8 @@ DRAIN_S = 5.0
 
 
 @frozen(kw_only=True)
-class CellPlace:
-    """The directories of a cell, here and as programs in it see them."""
+class SandboxDirectories:
+    """The directories of a sandbox, here and as programs in it see them."""
 
     directory: Path
     """Holds `work`, `home` and `tmp`."""
@@ -42,12 +42,12 @@ class CellPlace:
 
 
 class ProcessSession(SerialSession):
-    """One cell."""
+    """One sandbox."""
 
     def __init__(
         self,
-        cell: Cell,
-        place: CellPlace,
+        supervisor: Supervisor,
+        place: SandboxDirectories,
         *,
         env: Mapping[str, str],
         max_disk_bytes: int,
@@ -57,7 +57,7 @@ class ProcessSession(SerialSession):
     ) -> None:
         """`release` is called when it is closed."""
         super().__init__(place.workdir, place.home, gateway_url, env=env, release=release)
-        self._cell, self._place = cell, place
+        self._supervisor, self._place = supervisor, place
         self._max_disk_bytes, self._relay = max_disk_bytes, relay
 
     async def write_below(self, place: str, files: Mapping[str, bytes]) -> None:
@@ -74,8 +74,8 @@ class ProcessSession(SerialSession):
         timeout_s: float | None,
         max_output_bytes: int,
     ) -> CommandResult:
-        """Run it in the cell."""
-        running = _Running(self._cell, self._measure, max_output_bytes)
+        """Run a command in the sandbox."""
+        running = _Running(self._supervisor, self._measure, max_output_bytes)
         return await running.play(command, env, cwd, stdin, timeout_s, self._max_disk_bytes)
 
     async def read_files(self, patterns: Sequence[str], *, max_bytes: int) -> Mapping[str, bytes]:
@@ -86,7 +86,7 @@ class ProcessSession(SerialSession):
         """End its processes, and remove its directories."""
         if self._relay is not None:
             await self._relay.close()
-        await self._cell.end()
+        await self._supervisor.end()
         await asyncio.to_thread(remove_tree, self._place.directory)
 
     def _measure(self) -> int:
@@ -96,8 +96,8 @@ class ProcessSession(SerialSession):
 class _Running:
     """One command."""
 
-    def __init__(self, cell: Cell, measure_files: Callable[[], int], max_output_bytes: int) -> None:
-        self._cell, self._measure = cell, measure_files
+    def __init__(self, supervisor: Supervisor, measure_files: Callable[[], int], max_output_bytes: int) -> None:
+        self._supervisor, self._measure = supervisor, measure_files
         self._killed_by: KilledBy | None = None
         self._killing: asyncio.Task[None] | None = None
         self._stdout = OutputPipe(max_output_bytes, lambda: self._end("output"))
@@ -117,10 +117,10 @@ class _Running:
         answering: asyncio.Future[tuple[int, str]] | None = None
         watching = asyncio.ensure_future(self._watch_disk(max_disk_bytes))
         try:
-            await self._cell.start(command, env, cwd, [pipe.theirs for pipe in pipes])
+            await self._supervisor.start(command, env, cwd, [pipe.theirs for pipe in pipes])
             for pipe in pipes:
                 pipe.close_theirs()
-            answering = asyncio.ensure_future(self._cell.wait_for_command())
+            answering = asyncio.ensure_future(self._supervisor.wait_for_command())
             await asyncio.wait({answering}, timeout=timeout_s)
             if not answering.done():
                 self._end("timeout")
@@ -131,7 +131,7 @@ class _Running:
         finally:
             watching.cancel()
             if answering is None or not answering.done():
-                self._cell.hang_up()
+                self._supervisor.hang_up()
             if answering is not None and not answering.done():
                 answering.cancel()
             for pipe in pipes:
@@ -157,9 +157,9 @@ class _Running:
             self._killing = asyncio.ensure_future(self._kill())
 
     async def _kill(self) -> None:
-        # Where the cell is gone, its answer says so.
-        with suppress(CellLost):
-            await self._cell.kill()
+        # If the supervisor has ended, its answer reports that.
+        with suppress(SandboxLost):
+            await self._supervisor.kill()
 
     async def _watch_disk(self, most: int) -> None:
         while True:

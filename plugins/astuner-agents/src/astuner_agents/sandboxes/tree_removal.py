@@ -1,6 +1,6 @@
 """Removes directories that a program may have filled to do harm.
 
-It imports nothing of astuner, so that the program of a cell can use it too.
+It imports nothing of astuner, so that the program of a supervisor can use it too.
 """
 
 from __future__ import annotations

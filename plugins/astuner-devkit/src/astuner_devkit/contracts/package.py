@@ -23,7 +23,7 @@ from astuner.settings.plugins.import_check import try_imports
 from astuner.settings.plugins.kinds import GROUPS
 from astuner.settings.plugins.option_docs import describe_options
 from astuner.settings.plugins.requirements import SHOWS_RUNS, WORKS_WITHOUT
-from astuner.shared.known_packages import CORE, read_published
+from astuner.shared.known_packages import CORE, read_known_packages
 from astuner_devkit.contracts.base import Rules, self_contained
 from astuner_devkit.public_api import internal_imports
 
@@ -42,7 +42,7 @@ HEAVY = (
     "tensorflow",
     "torch",
     "transformers",
-    *(name for names in read_published().heavy_modules.values() for name in names),
+    *(name for names in read_known_packages().heavy_modules.values() for name in names),
 )
 """Modules that no entry point imports before it is used: choosing a component is instant, and works where they are missing."""
 

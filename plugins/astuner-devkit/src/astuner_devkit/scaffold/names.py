@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from astuner.contract.errors import Problem, UsageError
 from astuner.settings.plugins.core_commands import CORE_COMMANDS
-from astuner.shared.known_packages import CORE, read_published
+from astuner.shared.known_packages import CORE, read_known_packages
 from astuner_devkit.scaffold.kinds import SCAFFOLDS
 
 LONGEST = 40
@@ -79,7 +79,7 @@ def _choose_module(dist: str) -> str:
     module = re.sub(r"[-_.]+", "_", dist).lower()
     if not module.isidentifier() or keyword.iskeyword(module):
         raise _make_error(f"DIST {dist!r}: its module would be called {module!r}, which cannot be imported.", f"acme-{dist}")
-    if canonicalize_name(dist) in {CORE, "astuner", *read_published().packages}:
+    if canonicalize_name(dist) in {CORE, "astuner", *read_known_packages().packages}:
         raise _make_error(f"DIST {dist!r}: is a distribution of astuner itself; take a name of your own.", f"acme-{dist}")
     if module in sys.stdlib_module_names:
         raise _make_error(f"DIST {dist!r}: its module would hide {module!r} of the standard library.", f"acme-{dist}")
@@ -121,7 +121,7 @@ def _check_free(kind: str, name: str, *, given: bool) -> None:
         raise _make_error(f"{place}: `astuner {name}` is a command of astuner-core. {remedy}", suggestion)
     if any(candidate.name == name and candidate.dist == CORE for candidate in Catalog.discover(kinds=(kind,)).all()):
         raise _make_error(f"{place}: {CORE} has a {kind} of that name, and two make it ambiguous. {remedy}", suggestion)
-    if (owner := read_published().package_of(kind, name)) is not None:
+    if (owner := read_known_packages().package_of(kind, name)) is not None:
         raise _make_error(f"{place}: is the name of a {kind} of {owner}, and two make it ambiguous. {remedy}", suggestion)
     section = SCAFFOLDS[kind].section
     if section is not None and name in _list_keys(section):

@@ -9,7 +9,7 @@ import torch
 
 from astuner.contract.protocols import Fit
 from astuner_local.trainer.attention import attend_over
-from astuner_local.trainer.logprobs import token_logprobs
+from astuner_local.trainer.logprobs import compute_logprobs
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.step import MicroBatch
 
@@ -30,6 +30,6 @@ def measure_fit(forward: Forward, batches: Sequence[MicroBatch], options: Traine
         for piece, targets in pieces:
             logits = forward.logits(piece)  # [r, vocab]
             right += int((logits.argmax(-1) == targets).sum())
-            loss -= float(token_logprobs(logits, targets, options)[0].sum(dtype=torch.float64))
+            loss -= float(compute_logprobs(logits, targets, options)[0].sum(dtype=torch.float64))
             tokens += len(targets)
     return Fit(loss=loss / max(1, tokens), accuracy=right / max(1, tokens), tokens=tokens)

@@ -41,7 +41,7 @@ class _TokenLogprobs(torch.autograd.Function):
         return p.mul_(-grad).scatter_add_(1, targets[:, None], grad), None
 
 
-def token_logprobs(logits: Tensor, targets: Tensor, options: TrainerOptions) -> tuple[Tensor, Tensor]:
+def compute_logprobs(logits: Tensor, targets: Tensor, options: TrainerOptions) -> tuple[Tensor, Tensor]:
     """Return the log-probabilities [R] of targets [R], differentiable once, and the entropies [R], from logits [R, vocab]."""
     if options.temperature != 1:
         logits = logits / options.temperature

@@ -14,7 +14,7 @@ from torch import Tensor
 from astuner.runs.training.losses import stack_token_values, token_terms
 from astuner.runs.training.signal import TOKEN_SUMS
 from astuner_local.trainer.attention import Layout, attend_over, make_layout
-from astuner_local.trainer.logprobs import token_logprobs
+from astuner_local.trainer.logprobs import compute_logprobs
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.packing import micro_batches, pack
 from astuner_local.trainer.rows import TrainRow
@@ -135,7 +135,7 @@ def _differentiate(
     """
     leaf = hidden.requires_grad_()  # [r, d]
     logits = forward.logits(leaf)  # [r, vocab]
-    logp, entropy = token_logprobs(logits, batch.targets[part], options)  # [r], [r]
+    logp, entropy = compute_logprobs(logits, batch.targets[part], options)  # [r], [r]
     now = logp.detach()
     of_reference = None if reference is None else reference[part]
     terms = token_terms(
@@ -164,4 +164,4 @@ def logprobs(forward: Forward, batch: MicroBatch, options: TrainerOptions) -> Te
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
     rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
     pieces = zip(torch.split(wanted, rows_per_pass), torch.split(batch.targets, rows_per_pass), strict=True)
-    return torch.cat([token_logprobs(forward.logits(piece), targets, options)[0] for piece, targets in pieces])
+    return torch.cat([compute_logprobs(forward.logits(piece), targets, options)[0] for piece, targets in pieces])

@@ -10,7 +10,7 @@ from astuner.contract.protocols.traits import read_traits
 from astuner.settings.planning.plan import Plan
 from astuner.settings.plugins.drivers import construct, load
 from astuner.shared.install_hints import install_command
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 
 def find_tiny_maker(plan: Plan, backbone: Any) -> Any:
@@ -28,7 +28,7 @@ def find_tiny_maker(plan: Plan, backbone: Any) -> Any:
                 return construct(candidate, kind, None, None)
         except AstunerError as error:
             broken.append(str(error))
-    remedy = " or ".join(map(install_command, read_published().tiny_models))
+    remedy = " or ".join(map(install_command, read_known_packages().tiny_models))
     raise UsageError(
         f"--tiny: neither the backbone '{plan.backbone.candidate.name}' nor another installed one makes tiny models: {remedy}"
         + "".join(f"\n  {text}" for text in broken)

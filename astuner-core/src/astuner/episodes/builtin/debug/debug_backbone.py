@@ -13,7 +13,7 @@ from astuner.contract.errors import UsageError
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, TaskSource
 from astuner.contract.schema import Episode, Event, Group, StepReport, Task, ValidationReport
 from astuner.episodes.containment.guarded_loop import GuardedLoop
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 if TYPE_CHECKING:
     from astuner.episodes.builtin.debug.debug_report import DebugReport
@@ -27,7 +27,7 @@ class DebugBackbone:
     name: ClassVar[str] = "debug"
     traits = BackboneTraits(
         throwaway=True,
-        default_engines=read_published().engine_order,
+        default_engines=read_known_packages().engine_order,
         honours=(
             "debug.debug_max_parallel",
             "debug.debug_first_n_tasks",

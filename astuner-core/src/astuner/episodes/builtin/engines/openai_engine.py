@@ -131,19 +131,23 @@ class OpenAIEngine:
                 return response.json(), None, None
             except ValueError:
                 return {}, ApiError(503, f"{where} answered with invalid JSON: {response.text[:200]!r}", code="engine_error"), 0.0
-        said = _error(response)
-        text = f"{where} answered {response.status_code}: {said.get('message') or response.text[:300]}"
+        details = _read_error(response)
+        text = f"{where} answered {response.status_code}: {details.get('message') or response.text[:300]}"
         if response.status_code in (401, 403):
             text += f" The key comes from the environment variable {self._options.api_key_env}."
         if response.status_code in (408, 429) or response.status_code >= 500:
             return {}, ApiError(503, text, code="engine_error"), parse_retry_after(response.headers.get("retry-after"))
         status = 503 if response.status_code in (401, 403) else response.status_code
-        return {}, ApiError(status, text, code=said.get("code") or "engine_error", param=said.get("param"), retry=False), None
+        return (
+            {},
+            ApiError(status, text, code=details.get("code") or "engine_error", param=details.get("param"), retry=False),
+            None,
+        )
 
 
-def _error(response: Any) -> Mapping[str, Any]:
+def _read_error(response: Any) -> Mapping[str, Any]:
     try:
-        said = response.json()["error"]
+        error = response.json()["error"]
     except (ValueError, KeyError, TypeError):
         return {}
-    return said if isinstance(said, dict) else {"message": str(said)}
+    return error if isinstance(error, dict) else {"message": str(error)}

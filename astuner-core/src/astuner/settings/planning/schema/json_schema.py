@@ -20,7 +20,7 @@ from astuner.settings.planning.schema.json_types import Schema, build_class_sche
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.kinds import add_article
 from astuner.shared.install_hints import install_from_index
-from astuner.shared.known_packages import read_published
+from astuner.shared.known_packages import read_known_packages
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "task_judge.judge_type": ("customized_protocol",),
@@ -88,13 +88,11 @@ def _get_subschema(schema: Schema, path: str) -> Any:
 
 
 def _not_installed(kind: str, installed: InstalledComponents) -> Schema:
-    """Return free sections for components that are published and not installed, each with what installs it."""
-    published = read_published().components
-    missing = [name for name in read_published().names(kind) if name not in installed.list_names(kind)]
+    """Return free sections for components of known packages that are not installed, each with what installs it."""
+    known = read_known_packages().components
+    missing = [name for name in read_known_packages().names(kind) if name not in installed.list_names(kind)]
     told = f"Options of {add_article(kind)} that is not installed: "
-    return {
-        name: {"description": f"{told}{install_from_index(published[kind, name])}", **build_free_section()} for name in missing
-    }
+    return {name: {"description": f"{told}{install_from_index(known[kind, name])}", **build_free_section()} for name in missing}
 
 
 def _add_detectors(config: Schema, installed: InstalledComponents) -> None:

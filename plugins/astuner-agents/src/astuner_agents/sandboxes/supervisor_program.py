@@ -46,13 +46,13 @@ def main() -> None:
     woken = _watch_children()
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    cell = Cell(channel, woken, None if uid == "-" else int(uid), int(most), limits)
+    supervisor = Supervisor(channel, woken, None if uid == "-" else int(uid), int(most), limits)
     try:
         _answer(channel, "ready")
-        cell.serve()
+        supervisor.serve()
     finally:
         _end_all()
-        if not cell.was_told_to_end:
+        if not supervisor.was_told_to_end:
             _remove(remove)
         os._exit(0)
 
@@ -74,8 +74,8 @@ def _watch_children() -> int:
     return readable
 
 
-class Cell:
-    """The settings of a cell, and the command that runs in it."""
+class Supervisor:
+    """The settings of a sandbox, and the command that runs in it."""
 
     def __init__(self, channel: _socket.socket, woken: int, uid: int | None, max_processes: int, limits: str) -> None:
         """`woken` becomes readable when a child ends."""

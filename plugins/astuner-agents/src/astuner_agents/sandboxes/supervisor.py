@@ -1,4 +1,4 @@
-"""A running cell, seen from the process that started it: orders and answers over a socket."""
+"""A running supervisor, seen from the process that started it: orders and answers over a socket."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from attrs import frozen
 
 from astuner.contract.errors import ServiceUnavailable
 
-PROGRAM = Path(__file__).with_name("cell_program.py")
-START = "import sys; sys.path.append(sys.argv.pop(1)); import cell_program; cell_program.main()"
+PROGRAM = Path(__file__).with_name("supervisor_program.py")
+START = "import sys; sys.path.append(sys.argv.pop(1)); import supervisor_program; supervisor_program.main()"
 """Imported and not run, so that its byte code is kept."""
 END_TIMEOUT_S = 15.0
-"""Longest that a cell may take to end its processes and remove its files."""
+"""Longest that a supervisor may take to end its processes and remove its files."""
 START_TIMEOUT_S = 60.0
 LONGEST_ANSWER = 65536
 
 
 @frozen(kw_only=True)
-class CellSettings:
-    """What a cell knows from its start, as `cell_program` reads it."""
+class SupervisorSettings:
+    """The settings of a supervisor, as `supervisor_program` reads them."""
 
     limits: Mapping[str, int]
     """By the name of a constant of `resource`."""
     max_processes: int
     """Most processes of a command, counted once a second."""
     uid: int | None = None
-    """The user and group that commands run as; None leaves those of the cell."""
+    """The user and group that commands run as; None leaves those of the supervisor."""
     remove: Sequence[str] = ()
     """The directories that it empties at its end, by their paths inside."""
 
@@ -44,14 +44,14 @@ class CellSettings:
         return ["-" if self.uid is None else str(self.uid), str(self.max_processes), limits, *self.remove]
 
 
-class CellLost(ServiceUnavailable):
-    """A cell ended before its sandbox was closed, or never started."""
+class SandboxLost(ServiceUnavailable):
+    """A supervisor ended before its sandbox was closed, or never started."""
 
 
-class Cell:
-    """One cell. It can be started in any thread; its other methods belong to one event loop."""
+class Supervisor:
+    """The supervisor of one sandbox. It can be started in any thread; its other methods belong to one event loop."""
 
-    def __init__(self, command: Sequence[str], settings: CellSettings, errors: Path) -> None:
+    def __init__(self, command: Sequence[str], settings: SupervisorSettings, errors: Path) -> None:
         """Start it. `command` comes before the interpreter and runs it, with one inherited descriptor; it may be empty.
 
         What goes wrong at the start is written to `errors`.
@@ -73,7 +73,7 @@ class Cell:
                         start_new_session=True,
                     )
             except OSError as error:
-                raise CellLost(f"{words[0]} cannot be started: {error.strerror}") from error
+                raise SandboxLost(f"{words[0]} cannot be started: {error.strerror}") from error
             ours.setblocking(False)
             self._channel: socket.socket | None = ours.dup()
         self._channel.setblocking(False)
@@ -87,12 +87,12 @@ class Cell:
         return self._process.poll() is None
 
     async def wait_until_ready(self) -> None:
-        """Return when it waits for orders; raises `CellLost` if it could not be started."""
+        """Return when it waits for orders; raises `SandboxLost` if it could not be started."""
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await self._receive()
         except TimeoutError:
-            raise CellLost(f"the sandbox was not ready after {START_TIMEOUT_S:g} s") from None
+            raise SandboxLost(f"the sandbox was not ready after {START_TIMEOUT_S:g} s") from None
 
     async def start(self, command: Sequence[str], env: Mapping[str, str], cwd: str, descriptors: Sequence[int]) -> None:
         """Start a command with these descriptors for stdin, stdout and stderr."""
@@ -120,14 +120,14 @@ class Cell:
         await self._send(["listen", str(port)], ())
         answer = await self._receive()
         if not self._received:
-            raise CellLost(f"port {port} cannot be opened in the sandbox: {answer}")
+            raise SandboxLost(f"port {port} cannot be opened in the sandbox: {answer}")
         listening = socket.socket(fileno=self._received.pop())
         listening.setblocking(False)
         return listening
 
     async def end(self) -> bool:
         """End it with everything in it, but not its files; return False if something could not be ended in time."""
-        with suppress(CellLost):
+        with suppress(SandboxLost):
             await self._send(["end"], ())
         self.hang_up()
         return await asyncio.to_thread(self.wait)
@@ -180,16 +180,16 @@ class Cell:
 
     def _get_channel(self) -> socket.socket:
         if self._channel is None:
-            raise CellLost("the sandbox is closed")
+            raise SandboxLost("the sandbox is closed")
         return self._channel
 
-    def _explain(self) -> CellLost:
+    def _explain(self) -> SandboxLost:
         said = self._errors.read_bytes()[-2000:].decode(errors="replace").strip() if self._errors.is_file() else ""
-        return CellLost(f"the sandbox ended, or could not be started{f': {said}' if said else ''}")
+        return SandboxLost(f"the sandbox ended, or could not be started{f': {said}' if said else ''}")
 
 
 def find_interpreter() -> str:
-    """Return the path of this Python, outside of a virtual environment: a cell needs only the standard library."""
+    """Return the path of this Python, outside of a virtual environment: a supervisor needs only the standard library."""
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
