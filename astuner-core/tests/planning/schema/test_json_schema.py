@@ -141,7 +141,7 @@ def test_what_is_written_under_a_field_is_its_description() -> None:
 def test_a_section_of_what_is_not_installed_is_free_and_says_what_installs_it() -> None:
     assert valid({"astuner": {"task_reader": {"env_service": {"any": "x"}}}})
     reader = VALIDATOR.schema["definitions"]["astuner"]["properties"]["task_reader"]
-    told = "Options of a reader that is not installed: pip install 'astuner-env-service'"
+    told = "Options of a reader that is not installed: pip install astuner-env-service"
     assert reader["properties"]["env_service"]["description"] == told
 
 
