@@ -189,21 +189,28 @@ def test_first_messages_are_cut(hooks: Any, tmp_path: Path):
     assert message == {"role": "user", "content": "2 +"}
 
 
-def test_sandboxes_that_open_slowly_are_reported(hooks: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    local = asked_for("sandbox", "astuner_agents.sandboxes.local:LocalSandboxes")
+OPENED = """\
+from astuner.contract.protocols import Sandboxes
+
+
+class Opened(Sandboxes):
+    async def open(self, spec):
+        return f"sandbox of {spec.episode_id}"
+
+    async def close(self):
+        pass
+"""
+
+
+def test_sandboxes_that_open_slowly_are_reported(
+    hooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "opened_sandboxes.py").write_text(OPENED)
+    monkeypatch.syspath_prepend(tmp_path)
     module = load(DOCS / "examples" / "hooks" / "slow_sandboxes.py")
     module.LONGEST_S = -1.0
-    made = hooks(module.SlowSandboxes()).make_sandbox(local, options_of(local, {}), run_info(tmp_path))
-
-    async def use() -> str:
-        session = await made.open(SandboxSpec(episode_id="e"))
-        try:
-            return (await session.run(["echo", "hi"])).stdout
-        finally:
-            await session.close()
-            await made.close()
-
-    assert asyncio.run(use()) == "hi\n"
+    made = hooks(module.SlowSandboxes()).make_sandbox(asked_for("sandbox", "opened_sandboxes:Opened"), None, run_info(tmp_path))
+    assert asyncio.run(made.open(SandboxSpec(episode_id="e"))) == "sandbox of e"
     assert capsys.readouterr().out.startswith("e: its sandbox took ")
 
 

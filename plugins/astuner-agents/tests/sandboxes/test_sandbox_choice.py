@@ -49,7 +49,7 @@ def test_a_plain_run_needs_no_sandbox(tmp_path: Path) -> None:
 )
 @pytest.mark.usefixtures("broken_local")
 def test_one_that_cannot_be_imported_stops_a_run_that_needs_it(tmp_path: Path, more: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="sandbox 'local' from astuner-core"):
+    with pytest.raises(ConfigError, match="sandbox 'local' from astuner-agents"):
         plan(tmp_path, **more)
 
 
