@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from attrs import evolve, field, frozen
 
-from astuner.contract.errors import AstunerError, PluginError
+from astuner.contract.errors import AstunerError, PluginError, ServiceUnavailable
 from astuner.contract.hookspecs import PROJECT, SPECS
-from astuner.contract.protocols import Candidate, RunInfo
+from astuner.contract.protocols import Candidate, RunInfo, Sandboxes, SandboxSession, SandboxSpec
 from astuner.contract.schema import Failure, Notice, StepReport, Task, ValidationReport, WorkflowTask
 from astuner.episodes.judging.simple_judges import make_judge
 from astuner.episodes.judging.weighted_judge import WeightedJudge
@@ -44,6 +44,17 @@ def read_examples() -> Mapping[str, Example]:
     """Return the request to each deciding hook, by the word after `astuner_make_`."""
     text = Path(__file__).with_name("deciding_hooks.toml").read_text(encoding="utf-8")
     return {kind: Example(**asked) for kind, asked in tomllib.loads(text).items()}
+
+
+class ClosedSandboxes(Sandboxes):
+    """Sandboxes to be made."""
+
+    async def open(self, spec: SandboxSpec) -> SandboxSession:
+        """Open none."""
+        raise ServiceUnavailable("these sandboxes are only made")
+
+    async def close(self) -> None:
+        """Close none."""
 
 
 class EmptyRoom:
