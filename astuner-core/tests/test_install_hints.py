@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from astuner.shared import install_hints
-from astuner.shared.install_hints import command_for, install_command, install_from_index
+from astuner.shared.install_hints import command_for, explain_missing_package, install_command, install_from_index
 
 
 class InstalledCore(Distribution):
@@ -85,3 +85,21 @@ def test_a_clone_that_is_gone_is_not_named(tmp_path: Path, monkeypatch: pytest.M
 def test_files_that_travel_name_no_place(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, origin_of(clone / "astuner-core", dir_info={}))
     assert install_from_index("astuner-judges[llm]") == "pip install 'astuner-judges[llm]'"
+
+
+@pytest.mark.parametrize(
+    ("spec", "installed", "remedy"),
+    [
+        ("astuner_agents:Command", False, " It comes with astuner-agents: pip install astuner-agents"),
+        ("astuner_wire_apis.responses -> RESPONSES", False, " It comes with astuner-wire-apis: pip install astuner-wire-apis"),
+        ("astuner_agents.nothing:Command", True, ""),
+        ("acme_agents:Command", False, ""),
+        ("astuner.agents:Command", False, ""),
+    ],
+)
+def test_a_class_of_a_package_of_ours_is_answered_with_what_to_install(
+    spec: str, installed: bool, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, None)
+    monkeypatch.setattr(install_hints, "is_installed", lambda _: installed)
+    assert explain_missing_package(spec) == remedy

@@ -376,6 +376,13 @@ def test_judges_of_the_seeds_are_plugins_now(load: Load, package: str) -> None:
     assert (judge.judge_type, judge.judge_protocol) == ("customized_protocol", "env_service")
 
 
+@pytest.mark.parametrize("arrow", [":", "->"])
+def test_the_workflow_of_programs_is_found_where_it_was(load: Load, arrow: str) -> None:
+    loaded = load(f"ajet:\n  rollout: {{user_workflow: 'astuner.agents{arrow}Command'}}\n  agent: {{command: 'true'}}\n")
+    assert loaded.config.rollout.user_workflow == "astuner_agents:Command"
+    assert f"astuner.agents{arrow}Command → astuner_agents:Command" in " ".join(loaded.notices)
+
+
 def test_two_spellings_with_different_values_are_an_error(problem: OneProblem) -> None:
     found = problem("    agentscope_learn_protocol: other->Agent\n")
     assert (found.key, found.line) == ("astuner.rollout.agentscope_learn_protocol", 6)

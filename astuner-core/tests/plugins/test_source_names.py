@@ -81,6 +81,7 @@ def test_a_typo_is_told_with_the_whole_of_what_was_meant(spec: str, suggestion: 
         ("./agent.py:inside", "there is no 'inside' in"),
         ("./nothing/like_it.py:A", "there is no file"),
         ("own_package.nothing:A", "there is no module 'own_package.nothing'"),
+        ("astuner.replays:A", "astuner.replays is now astuner_tools.replays, from the package astuner-tools"),
     ],
 )
 def test_what_is_not_there_is_named(spec: str, message: str, directory: Path) -> None:

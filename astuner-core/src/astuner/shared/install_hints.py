@@ -43,6 +43,14 @@ def explain_missing_module(error: BaseException) -> str:
     return ""
 
 
+def explain_missing_package(spec: str) -> str:
+    """Return what to install for `module:Class` of one of our packages; empty for others and for installed ones."""
+    package = re.split(r"[^\w]", spec.strip(), maxsplit=1)[0].replace("_", "-")
+    if package not in read_published().packages or is_installed(package):
+        return ""
+    return f" It comes with {package}: {install_command(package)}"
+
+
 def install_command(requirement: str) -> str:
     """Return `pip install …`, quoted for a shell.
 

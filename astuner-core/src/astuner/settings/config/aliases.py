@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from astuner.contract.errors import Problem
+from astuner.settings.config.agent import COMMAND
 from astuner.settings.config.places import ROOT, Place, Places, make_problem
 from astuner.settings.config.sections import TRACKERS
 from astuner.settings.config.trees import Tree
@@ -39,6 +40,7 @@ VALUE_ALIASES: Mapping[str, Mapping[str, str]] = {
     "task_judge.judge_protocol": _JUDGES,
     "task_judge.judges[].judge": _JUDGES,
     "task_judge.rubrics_auto_grader.input_data_type": _READERS,
+    "rollout.user_workflow": {"astuner.agents:Command": COMMAND, "astuner.agents->Command": COMMAND},
     "context_tracker.context_tracker_type": {f"{name}_cm": name for name in TRACKERS},
 }
 """Old value → present value, by path below the root; `[]` is every item of a list."""

@@ -11,6 +11,7 @@ from astuner.settings.config.places import make_problem
 from astuner.settings.config.sections import COMPONENT_KEYS
 from astuner.settings.plugins.source_names import find_missing_name
 from astuner.settings.plugins.specs import parse
+from astuner.shared.install_hints import explain_missing_package
 
 
 def names_code(spec: str) -> bool:
@@ -40,7 +41,8 @@ def _list_named_code(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
 def _find_problem(spec: str, key: str, loaded: LoadedConfig) -> Problem | None:
     missing = find_missing_name(spec, loaded.directory)
     if missing is not None:
-        return make_problem(key, f"{missing.message}.", loaded.locate, missing.suggestion, missing.kind)
+        message = f"{missing.message}.{explain_missing_package(spec)}"
+        return make_problem(key, message, loaded.locate, missing.suggestion, missing.kind)
     try:
         parse(spec, loaded.directory)
     except ValueError as error:

@@ -29,7 +29,11 @@ def find_source(module: str, config_dir: Path | None) -> Path | MissingName | No
     parts = module.split(".")
     for depth in range(1, len(parts) + 1):
         name = ".".join(parts[:depth])
-        found = _find_spec(name, path, config_dir)
+        try:
+            found = _find_spec(name, path, config_dir)
+        except ImportError as error:
+            # A module of an earlier state: the message has its present name.
+            return MissingName(message=str(error))
         if found is None:
             is_folder = above is not None and above.origin is None
             if path and not is_folder and not (config_dir and any(Path(part).is_relative_to(config_dir) for part in path)):
