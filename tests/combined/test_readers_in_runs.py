@@ -61,7 +61,7 @@ def test_a_broken_csv_file_ends_the_run_before_it_begins(cli: Cli, tmp_path: Pat
 
 
 def puzzles(**section: Any) -> list[Task]:
-    pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
+    pytest.importorskip("reasoning_gym", reason="comes with astuner-reasoning-gym")
     from astuner.settings.plugins.options import build_options
     from astuner_reasoning_gym.reader import ReasoningGymReader
 
@@ -82,7 +82,7 @@ def test_puzzles_are_played_and_scored_by_their_families(cli: Cli, tmp_path: Pat
 
 
 def test_a_family_that_there_is_not_ends_the_run_before_it_begins(cli: Cli, tmp_path: Path) -> None:
-    pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
+    pytest.importorskip("reasoning_gym", reason="comes with astuner-reasoning-gym")
     conf = project(tmp_path, "reasoning_gym", {"datasets": ["countdwn"]}, "reasoning_gym", [{"reply": "0"}])
     refused = cli("run", "--conf", conf.name, cwd=tmp_path)
     assert refused.returncode == 2
@@ -91,7 +91,7 @@ def test_a_family_that_there_is_not_ends_the_run_before_it_begins(cli: Cli, tmp_
 
 
 def test_the_right_answer_of_every_family_is_worth_one() -> None:
-    pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
+    pytest.importorskip("reasoning_gym", reason="comes with astuner-reasoning-gym")
     from reasoning_gym.factory import DATASETS
 
     from astuner_reasoning_gym.judge import ReasoningGymJudge

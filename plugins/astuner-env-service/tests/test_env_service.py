@@ -29,8 +29,6 @@ from astuner_env_service.environment import EnvServiceEnvironment
 from astuner_env_service.reader import EnvServiceReader, find_env_type
 from astuner_env_service.section import EnvServiceOptions
 
-pytest.importorskip("httpx", reason="comes with the extra env")
-
 MORE = {"role": "assistant", "content": "more"}
 
 

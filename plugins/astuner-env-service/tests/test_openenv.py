@@ -19,10 +19,7 @@ from astuner.shared.install_hints import install_command
 from astuner.shared.processes import free_port
 from astuner_devkit.contracts import EnvironmentContract
 from astuner_devkit.waiting import until
-
-pytest.importorskip("websockets", reason="comes with the extra env")
-
-from astuner_env_service.openenv import OpenEnvEnvironment  # needs it
+from astuner_env_service.openenv import OpenEnvEnvironment
 from astuner_env_service.session import OpenEnvFailed
 
 SERVER = Path(__file__).with_name("openenv_server.py")

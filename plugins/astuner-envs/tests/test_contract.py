@@ -64,7 +64,7 @@ class TestReasoningGym(EnvironmentContract):
     options: ClassVar[Mapping[str, Any]] = {"families": ["chain_sum", "spell_backward"]}
 
     def prepare(self, directory: Any) -> None:
-        pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
+        pytest.importorskip("reasoning_gym", reason="comes with astuner-reasoning-gym")
 
     def task(self) -> Task:
         return TASK

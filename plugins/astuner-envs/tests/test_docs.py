@@ -59,8 +59,7 @@ class TestParrot(EnvironmentContract):
 # The two between are for verifiers, which has an environment of its own: `tests/verifiers`.
 @pytest.mark.parametrize(("document", "number"), [(DOCUMENT, 0), (DOCUMENT, 1), (DOCUMENT, 4), (README, 0)])
 def test_each_configuration_is_a_valid_one(tmp_path, document, number):
-    pytest.importorskip("astuner_env_service", reason="comes with astuner-readers")
-    pytest.importorskip("astuner_env_service.judge", reason="comes with astuner-judges")
+    pytest.importorskip("astuner_env_service", reason="comes with astuner-env-service")
     shown = yaml.safe_load(blocks(document, "yaml")[number])
     (tmp_path / "tasks.jsonl").write_text('{"main_query": "play"}\n')
     leads = {"use_agentscope_protocol": False, "user_workflow": None, **shown["astuner"].get("rollout", {})}

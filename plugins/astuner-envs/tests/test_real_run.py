@@ -22,8 +22,7 @@ from astuner_envs.commands import parse_served
 from astuner_envs.service import environments
 from astuner_envs.worlds.countdown import Countdown, make_puzzle
 
-pytest.importorskip("astuner_env_service", reason="comes with astuner-readers")
-pytest.importorskip("astuner_env_service.judge", reason="comes with astuner-judges")
+pytest.importorskip("astuner_env_service", reason="comes with astuner-env-service")
 
 TOKEN = "a-token-of-the-tests"
 WORKFLOW = """

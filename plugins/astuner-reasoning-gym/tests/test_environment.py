@@ -18,8 +18,6 @@ from astuner_envs.listing import SPLITS
 from astuner_reasoning_gym.environment import ReasoningGym, find_source
 from astuner_reasoning_gym.puzzles import Children, get_children
 
-pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
-
 DEADLINE_S = 30.0
 
 

@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from typing import Any, ClassVar
 
 import pytest
+import reasoning_gym
 from attrs import evolve
 
 from astuner.contract.errors import DataError
@@ -21,8 +22,6 @@ from astuner_devkit.episodes import episode, group
 from astuner_devkit.waiting import is_alive, until
 from astuner_reasoning_gym.judge import ReasoningGymJudge
 from astuner_reasoning_gym.program import make_program
-
-reasoning_gym = pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
 
 ENDLESS = "__import__('time').sleep(1000)"
 """Some families evaluate an answer as Python."""

@@ -21,8 +21,6 @@ from astuner_devkit.contracts import ReaderContract
 from astuner_reasoning_gym.program import make_program
 from astuner_reasoning_gym.reader import ReasoningGymReader
 
-reasoning_gym = pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
-
 WITHOUT_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
 """Many answers are right, and the library keeps none of them."""
 

@@ -31,8 +31,6 @@ from astuner_tracing.collector.serving import REQUESTS_AT_ONCE
 from astuner_tracing.collector.store import TraceFile
 from astuner_tracing.otlp import parse_span
 
-pytest.importorskip("opentelemetry.proto", reason="comes with the extra traces")
-
 Make = Callable[..., Any]
 
 

@@ -16,7 +16,6 @@ FOLDERS = Path(__file__).parents[1] / "task_folders"
 NAMES = ("hello-file", "count-words")
 PlayFolders = Callable[..., PlayedRun]
 pytestmark = pytest.mark.usefixtures("any_daemon")
-pytest.importorskip("astuner_readers", reason="the reader of task folders is in astuner-readers")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ordinary_user import find_obstacle, list_needed, run_as_nobody
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 def test_bubblewrap_needs_no_root(module: str, names: str) -> None:
     if problem := find_obstacle():
         pytest.skip(problem)
-    tests = ROOT / "astuner-core" / "tests"
+    tests = Path(__file__).parents[1]
     words = ["-q", "-rs", "-c", str(ROOT / "pytest.ini"), "--rootdir", str(ROOT), str(tests / module), "-k", names]
     played = run_as_nobody([sys.executable, "-m", "pytest", *words], [ROOT / "pytest.ini", tests, *list_needed()])
     assert played.returncode == 0, played.stdout[-6000:] + played.stderr[-2000:]
