@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -57,22 +56,6 @@ class TestFrozenLake(EnvironmentContract):
 
 class TestASlipperyLake(TestFrozenLake):
     options: ClassVar[Mapping[str, Any]] = {"slippery": True, "size": 8}
-
-
-class TestReasoningGym(EnvironmentContract):
-    component = "astuner_reasoning_gym.environment:ReasoningGym"
-    options: ClassVar[Mapping[str, Any]] = {"families": ["chain_sum", "spell_backward"]}
-
-    def prepare(self, directory: Any) -> None:
-        pytest.importorskip("reasoning_gym", reason="comes with astuner-reasoning-gym")
-
-    def task(self) -> Task:
-        return TASK
-
-    def test_nothing_is_left_running(self, tmp_path: Path) -> None:
-        # The children that all episodes of a process share are there from the first one on.
-        self.test_it_can_be_closed_at_any_time(tmp_path)
-        super().test_nothing_is_left_running(tmp_path)
 
 
 class TestEnvironmentTasks(ReaderContract):

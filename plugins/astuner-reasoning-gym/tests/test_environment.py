@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from astuner.contract.errors import DataError
 from astuner.contract.schema import Task, WorkflowTask
+from astuner_devkit.contracts import EnvironmentContract
 from astuner_devkit.waiting import until
 from astuner_envs.listing import SPLITS
 from astuner_reasoning_gym.environment import ReasoningGym, find_source
@@ -37,6 +39,19 @@ def play(options: ReasoningGym.Options, answer: str, task_id: str = "train-0") -
         return step, await environment.evaluate(sparse=True)
 
     return asyncio.run(whole())
+
+
+class TestContract(EnvironmentContract):
+    component = "astuner_reasoning_gym.environment:ReasoningGym"
+    options: ClassVar[Mapping[str, Any]] = {"families": ["chain_sum", "spell_backward"]}
+
+    def task(self) -> Task:
+        return Task(task_id="train-7")
+
+    def test_nothing_is_left_running(self, tmp_path: Path) -> None:
+        # The children that all episodes of a process share are there from the first one on.
+        self.test_it_can_be_closed_at_any_time(tmp_path)
+        super().test_nothing_is_left_running(tmp_path)
 
 
 def test_the_families_score_their_own_answers():
