@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from statistics import median
 
@@ -16,8 +15,6 @@ import pytest
 import astuner
 
 SOURCES = Path(astuner.__file__).parent
-COMMANDS = {entry.value.partition(":")[0] for entry in entry_points(group="astuner.commands")}
-"""Modules that only an entry point names."""
 CHECKOUT = Path(__file__).parents[2]
 WINGS = frozenset({"contract", "settings", "model", "episodes", "runs", "shared"})
 """Folders of rooms; whatever else lies in core is a room itself."""
@@ -39,7 +36,6 @@ print(*sorted(modules), file=sys.stderr)
 """
 OFF = (
     "astuner.episodes.rollout_workers.pool",
-    "astuner.settings.venvs",
     "astuner.settings.memory_estimate",
     "astuner.shared.services",
     "astuner.cli",
@@ -98,9 +94,7 @@ def graph() -> Mapping[str, frozenset[str]]:
 
 
 def room(module: str) -> str:
-    """Return `wing.room`, or the first-level folder or module; `astuner` itself is one too, and so is the module of a command."""
-    if module in COMMANDS:
-        return module
+    """Return `wing.room`, or the first-level folder or module; `astuner` itself is one too."""
     parts = module.split(".")[1:]
     return ".".join(parts[:2]) if parts and parts[0] in WINGS else parts[0] if parts else module
 
@@ -153,10 +147,6 @@ def test_arrows_point_one_way(lower: str) -> None:
         if room(name) in FORBIDDEN[lower]
     ]
     assert wrong == []
-
-
-def test_nothing_imports_the_module_of_a_command() -> None:
-    assert [f"{module} -> {name}" for module, names in graph().items() for name in names & COMMANDS] == []
 
 
 def test_modules_are_small() -> None:

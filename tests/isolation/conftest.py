@@ -20,11 +20,12 @@ MADE_FOR = ("astuner-core>=0.1,<0.2",)
 
 @pytest.fixture(scope="session")
 def core_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("core")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(REPOSITORY / "astuner-core")]
-    subprocess.run(build, check=True, capture_output=True, timeout=120)
-    (wheel,) = out.glob("*.whl")
-    return wheel
+    return _build_wheel(REPOSITORY / "astuner-core", tmp_path_factory.mktemp("core"))
+
+
+@pytest.fixture(scope="session")
+def trinity_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _build_wheel(REPOSITORY / "plugins" / "astuner-trinity", tmp_path_factory.mktemp("trinity"))
 
 
 @pytest.fixture(scope="session")
@@ -64,3 +65,10 @@ def environment(tmp_path: Path, core_wheel: Path, tokenizer: Path) -> Environmen
     (site / "third_party.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
     made.install(core_wheel)
     return made
+
+
+def _build_wheel(source: Path, out: Path) -> Path:
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)]
+    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    (wheel,) = out.glob("*.whl")
+    return wheel

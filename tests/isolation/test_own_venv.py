@@ -23,7 +23,8 @@ import sys
 from pathlib import Path
 
 from astuner.contract.errors import RunFailed
-from astuner.contract.protocols import BackboneTraits, OwnVenv
+from astuner.contract.protocols import BackboneTraits
+from astuner_trinity.own_venv.locked_venv import LockedVenv
 
 FOLDER = Path(__file__).parent
 
@@ -32,7 +33,7 @@ class Acme:
     name = "acme"
     traits = BackboneTraits(
         honours=("*",),
-        own_venv=OwnVenv(
+        own_venv=LockedVenv(
             in_place_with="acme-lib",
             requirements=FOLDER / "requirements.txt",
             lock=FOLDER / "lock.txt",
@@ -59,6 +60,7 @@ FILES = {
     # The library declares acme-arrays<2, as libraries do.
     "acme_backbone/overrides.txt": "acme-arrays>=2\n",
 }
+REQUIRES = ["astuner-core[rollout]>=0.1,<0.2", "astuner-trinity>=0.1,<0.2"]
 OFFER = {"astuner.backbones": {"acme": "acme_backbone.backbone:Acme"}}
 
 
@@ -86,6 +88,10 @@ class User:
     def write_wheel(self, name: str, version: str, requires: Sequence[str] = ()) -> None:
         write_wheel(self.wheels, name, version, {f"{name.replace('-', '_')}.py": ""}, {}, requires)
 
+    def list_states(self) -> dict[str, str]:
+        """Return the state of the environment of each backbone that has one."""
+        return {row["backbone"]: row["status"] for row in json.loads(self.astuner("setup", "--json").stdout)}
+
     def list_packages(self) -> dict[str, str]:
         """Return the versions in the backbone's environment."""
         command = ["uv", "pip", "list", "--format", "json", "--python", str(self.home / "venv/astuner/acme/bin/python")]
@@ -94,11 +100,12 @@ class User:
 
 
 @pytest.fixture
-def user(tmp_path: Path, core_wheel: Path) -> User:
+def user(tmp_path: Path, core_wheel: Path, trinity_wheel: Path) -> User:
     user = User(tmp_path, tmp_path / "wheels")
     user.wheels.mkdir()
-    shutil.copy2(core_wheel, user.wheels)
-    write_wheel(user.wheels, "acme-backbone", "1.0", FILES, OFFER, ["astuner-core[rollout]>=0.1,<0.2"])
+    for wheel in (core_wheel, trinity_wheel):
+        shutil.copy2(wheel, user.wheels)
+    write_wheel(user.wheels, "acme-backbone", "1.0", FILES, OFFER, REQUIRES)
     user.write_wheel("acme-lib", "1.0", ["acme-arrays<2"])
     user.write_wheel("acme-lib", "1.1", ["acme-arrays<2"])
     for version in ("1.0", "2.0", "2.1"):
@@ -130,8 +137,7 @@ def test_a_backbone_is_set_up_once_and_then_entered_by_its_commands(user: User, 
         "acme-backbone": "1.0",
         "acme-lib": "1.0",
     }
-    (row,) = json.loads(user.astuner("setup", "--json").stdout)
-    assert (row["backbone"], row["status"]) == ("acme", "ready")
+    assert user.list_states()["acme"] == "ready"
     trained = user.astuner(*run)
     assert trained.returncode == 0, trained.stderr
     assert f"trains in {user.home / 'venv/astuner/acme'}" in trained.stdout
@@ -140,7 +146,7 @@ def test_a_backbone_is_set_up_once_and_then_entered_by_its_commands(user: User, 
     # A second call changes nothing; another version of a plugin does.
     again = user.astuner("setup", "acme")
     assert again.returncode == 0, again.stderr
-    write_wheel(user.wheels, "acme-backbone", "1.1", FILES, OFFER, ["astuner-core[rollout]>=0.1,<0.2"])
+    write_wheel(user.wheels, "acme-backbone", "1.1", FILES, OFFER, REQUIRES)
     user.install("acme-backbone==1.1")
     outdated = user.astuner(*run)
     assert outdated.returncode == 2
@@ -200,4 +206,4 @@ def test_another_directory_is_linked_and_never_emptied(user: User) -> None:
     made = user.astuner("setup", "acme", "--dir", elsewhere)
     assert made.returncode == 0, made.stderr
     assert (user.home / "venv/astuner/acme").resolve() == elsewhere
-    assert json.loads(user.astuner("setup", "--json").stdout)[0]["status"] == "ready"
+    assert user.list_states()["acme"] == "ready"

@@ -9,7 +9,7 @@ from types import ModuleType
 
 _WINGS: Mapping[str, str] = {
     "contract": "errors hookspecs plain_values protocols schema token_streams",
-    "settings": "config planning plugins venvs",
+    "settings": "config planning plugins",
     "model": "gateway http_server rendering",
     "episodes": "builtin containment judging rollout transcript",
     "runs": "driver inspection launching training",
@@ -32,6 +32,7 @@ _RENAMED: Mapping[str, str] = {
     "scaffold": "astuner_devkit.scaffold",
     "testing": "astuner_devkit",
     "thoughts": "astuner.model.reasoning",
+    "venvs": "astuner_trinity.own_venv",
 }
 _MOVED = {f"astuner.{room}": f"astuner.{wing}.{room}" for wing, rooms in _WINGS.items() for room in rooms.split()} | {
     f"astuner.{old}": new for old, new in _RENAMED.items()

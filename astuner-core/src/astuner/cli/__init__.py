@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from astuner.cli.commands import CommandGroup
-from astuner.settings.venvs.process_replacement import EnterVenv
+from astuner.cli.own_venv import EnterVenv
 
 if TYPE_CHECKING:
     from astuner.contract.errors import AstunerError

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import BackboneTraits, VenvState, read_traits
 from astuner.doctor.rows import Row, Status
 from astuner.settings.plugins.catalog import Catalog
-from astuner.settings.venvs.state import list_states
-
-STATUSES: Mapping[str, Status] = {"in place": "ok", "ready": "ok"}
-"""Those that can be used; any other is missing, since only one backbone needs it."""
+from astuner.settings.plugins.drivers import load
 
 
 def venv_rows(catalog: Catalog) -> Iterator[Row]:
-    """Yield the environment of each installed backbone that has one."""
-    for state in list_states(catalog):
-        status = STATUSES.get(state.status, "missing")
-        detail = f"{state.status}: {state.directory}" if status == "ok" else state.reason
-        detail += f"; it {state.reason}" if status == "ok" and state.reason else ""
-        yield Row(area="own environments", what=f"backbone {state.backbone}", status=status, detail=detail, remedy=state.command)
+    """Yield the environment of each installed backbone that has one; broken plugins have rows of their own."""
+    for candidate in catalog.candidates("backbone"):
+        with suppress(PluginError):
+            if (own := read_traits(load(candidate), BackboneTraits).own_venv) is not None:
+                yield _make_row(own.examine(candidate.name))
+
+
+def _make_row(state: VenvState) -> Row:
+    detail = f"{state.status}: {state.directory}" if state.is_usable else state.reason
+    detail += f"; it {state.reason}" if state.is_usable and state.reason else ""
+    # Not a failure: only one backbone needs it.
+    status: Status = "ok" if state.is_usable else "missing"
+    return Row(area="own environments", what=f"backbone {state.backbone}", status=status, detail=detail, remedy=state.command)

@@ -173,19 +173,12 @@ def _check_environment(conf: Path, items: Sequence[str], backbone: str | None) -
     """Raise `UsageError` if the backbone has an environment that the command would continue in."""
     from astuner.settings.planning.own_venv import find_venv_of
 
-    found = find_venv_of(conf, items, backbone)
-    if found is None:
-        return
-    from astuner.settings.venvs.entry import enter
-    from astuner.settings.venvs.process_replacement import EnterVenv
-
-    try:
-        enter(*found, lambda text: print(text, file=sys.stderr))
-    except EnterVenv as entering:
+    directory = find_venv_of(conf, items, backbone, lambda text: print(text, file=sys.stderr))
+    if directory is not None:
         raise UsageError(
-            f"this backbone has its own environment: start Python there, {entering.directory / 'bin/python'}, or use the "
+            f"this backbone has its own environment: start Python there, {directory / 'bin/python'}, or use the "
             "command `astuner run`, which continues there"
-        ) from None
+        )
 
 
 def list_items(overrides: Overrides) -> list[str]:

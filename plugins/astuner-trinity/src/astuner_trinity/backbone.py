@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, TaskSource
 from astuner.contract.schema import Event
 from astuner_trinity.alignment import ALIGNMENT
-from astuner_trinity.own_venv import OWN_VENV
+from astuner_trinity.own_venv.trinity_venv import OWN_VENV
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe

@@ -27,7 +27,7 @@ from astuner.contract.protocols.components import (
     Sampled,
 )
 from astuner.contract.protocols.engine import Engine, EngineAccess, EngineTraits, MakeEngine, Say
-from astuner.contract.protocols.own_venv import OwnVenv
+from astuner.contract.protocols.own_venv import OwnVenv, VenvState
 from astuner.contract.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
 from astuner.contract.protocols.sandbox import CommandResult, Sandboxes, SandboxSession, SandboxSpec, SandboxTraits
 from astuner.contract.protocols.settled_value import SettledValue
@@ -97,6 +97,7 @@ __all__ = [
     "Tracker",
     "TrackerTraits",
     "Tuner",
+    "VenvState",
     "WarmStartJob",
     "WarmStartResult",
     "Workflow",

@@ -36,7 +36,7 @@ class BackboneTraits:
     brings_engines: tuple[str, ...] = field(default=(), validator=NAMES)
     """The values of `rollout.name` for which no engine of a plugin is made, since it serves these itself."""
     own_venv: OwnVenv | None = field(default=None, validator=optional(instance_of(OwnVenv)))
-    """For libraries that cannot share an environment with those of its users: what `astuner setup NAME` makes."""
+    """For libraries that cannot share an environment with those of its users: the state of the environment that they are in."""
     trains: bool = field(default=True, validator=FLAG)
     """False if it only plays: then nothing asks for episodes to compare, or for a model whose weights are at hand."""
     throwaway: bool = field(default=False, validator=FLAG)

@@ -131,9 +131,7 @@ class Chooser:
         own = read_traits(load(backbone.candidate), BackboneTraits).own_venv
         if own is None:
             return
-        from astuner.settings.venvs.state import examine_venv
-
-        state = examine_venv(backbone.candidate.name, own)
+        state = own.examine(backbone.candidate.name)
         self._trainer_is_here = state.status == "in place"
         if not state.is_usable:
             self._problems.append(self._locate(Problem(key="astuner.backbone", message=state.describe())))

@@ -12,9 +12,9 @@ from typing import Any
 from attrs import frozen
 from packaging.utils import canonicalize_name
 
-from astuner.contract.protocols import OwnVenv
-from astuner.settings.venvs.pins import read_pins, read_requirements
-from astuner.settings.venvs.user_packages import UserPackage, list_user_packages
+from astuner_trinity.own_venv.locked_venv import LockedVenv
+from astuner_trinity.own_venv.pins import read_pins, read_requirements
+from astuner_trinity.own_venv.user_packages import UserPackage, list_user_packages
 
 
 @frozen(kw_only=True)
@@ -57,7 +57,7 @@ class SetupPlan:
     """What goes into an environment."""
 
     backbone: str
-    own: OwnVenv
+    own: LockedVenv
     request: SetupRequest
     pins: Mapping[str, str]
     """The versions of the lock, but those that `--overrides` replaces."""
@@ -88,7 +88,7 @@ class SetupPlan:
         return tuple(package.requirement for package in self.packages if not package.is_ours)
 
 
-def plan_setup(backbone: str, own: OwnVenv, request: SetupRequest, left_out: Collection[str] = ()) -> SetupPlan:
+def plan_setup(backbone: str, own: LockedVenv, request: SetupRequest, left_out: Collection[str] = ()) -> SetupPlan:
     """Return what to install, without the plugins that are left out because they do not fit. Reads metadata only."""
     overridden = {canonicalize_name(one.name) for file in request.overrides for _, one in read_requirements(file)}
     pins = {name: version for name, version in read_pins(own.lock).items() if name not in overridden}

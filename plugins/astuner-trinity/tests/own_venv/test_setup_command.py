@@ -1,4 +1,4 @@
-"""`astuner setup`, and what other commands say of a backbone that is not set up."""
+"""`astuner setup`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from astuner_devkit.project import write_project
-
 Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
 
 BACKBONE = """
 from pathlib import Path
 
-from astuner.contract.protocols import BackboneTraits, OwnVenv
+from astuner.contract.protocols import BackboneTraits
+from astuner_trinity.own_venv.locked_venv import LockedVenv
 
 FOLDER = Path(__file__).parent
 
@@ -25,10 +24,26 @@ class Acme:
     name = "acme"
     traits = BackboneTraits(
         honours=("*",),
-        own_venv=OwnVenv(
+        own_venv=LockedVenv(
             in_place_with="acme-trainer", requirements=FOLDER / "acme.txt", lock=FOLDER / "acme.txt", systems=SYSTEMS
         ),
     )
+"""
+
+FOREIGN = """
+from pathlib import Path
+
+from astuner.contract.protocols import BackboneTraits, VenvState
+
+
+class AcmeVenv:
+    def examine(self, backbone):
+        return VenvState(backbone=backbone, status="missing", directory=Path("/venvs/acme"), command="acme make")
+
+
+class Acme:
+    name = "acme"
+    traits = BackboneTraits(honours=("*",), own_venv=AcmeVenv())
 """
 
 
@@ -81,18 +96,6 @@ def test_options_need_the_name_of_a_backbone(astuner: Astuner) -> None:
     assert "name the backbone" in refused.stderr
 
 
-@pytest.mark.parametrize("command", [("run",), ("run", "--dry-run"), ("eval",), ("config", "validate")])
-def test_what_needs_a_backbone_that_is_not_set_up_names_the_command(
-    astuner: Astuner, acme: Callable[..., None], tmp_path: Path, command: tuple[str, ...]
-) -> None:
-    acme()
-    conf = write_project(tmp_path / "project", backbone="acme")
-    refused = astuner(*command, "--conf", str(conf), ASTUNER_VENVS=str(tmp_path / "venvs"))
-    assert refused.returncode == 2
-    assert "astuner.backbone: the backbone 'acme' has its own virtual environment" in refused.stderr
-    assert refused.stderr.count("which is not set up yet: astuner setup acme") == 1
-
-
 def test_a_machine_that_its_libraries_are_not_made_for_is_refused(
     astuner: Astuner, acme: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -102,8 +105,10 @@ def test_a_machine_that_its_libraries_are_not_made_for_is_refused(
     assert "whose libraries exist for plan9 mips alone" in refused.stderr
 
 
-def test_the_doctor_shows_it(astuner: Astuner, acme: Callable[..., None], tmp_path: Path) -> None:
-    acme()
-    found = json.loads(astuner("doctor", "--json", ASTUNER_VENVS=str(tmp_path / "venvs")).stdout)["rows"]
-    (row,) = (row for row in found if row["what"] == "backbone acme")
-    assert (row["status"], row["remedy"]) == ("missing", "astuner setup acme")
+def test_what_another_package_makes_is_left_to_it(astuner: Astuner, fake_distribution: Callable[..., Path]) -> None:
+    files = {"acme_backbone.py": FOREIGN}
+    offer = {"astuner.backbones": {"acme": "acme_backbone:Acme"}}
+    fake_distribution("acme-backbone", files=files, entry_points=offer, requires=("astuner-core>=0.1,<0.2",))
+    refused = astuner("setup", "acme")
+    assert refused.returncode == 2
+    assert "this backbone's own package makes its environment: acme make" in refused.stderr

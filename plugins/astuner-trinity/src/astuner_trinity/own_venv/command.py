@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from attrs import asdict
 
-from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
-from astuner.contract.errors import UsageError
+from astuner.contract.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
-    from astuner.settings.venvs.request import SetupRequest
+    from astuner.contract.protocols import Candidate, OwnVenv, VenvState
+    from astuner_trinity.own_venv.request import SetupRequest
 
 FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
 
 
 EXAMPLE = """\b
 Examples:
-  astuner setup BACKBONE
-  astuner setup BACKBONE --requirements requirements.txt --dry-run"""
+  astuner setup trinity
+  astuner setup trinity --requirements requirements.txt --dry-run"""
 
 
 @click.command(epilog=EXAMPLE, short_help="Make the virtual environment that a backbone needs for itself.")
@@ -33,7 +35,7 @@ Examples:
 @click.option("--without", multiple=True, metavar="PACKAGE", help="Leave a package out; `*` is all but plugins. Repeatable.")
 @click.option("--dir", "directory", type=click.Path(file_okay=False, path_type=Path), help="Make it here, and link to it.")
 @click.option("--dry-run", is_flag=True, help="Print every package and its version, and install nothing.")
-@as_json
+@click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def setup(
     backbone: str | None,
     requirements: tuple[Path, ...],
@@ -47,7 +49,7 @@ def setup(
 
     Commands that use the backbone enter it. A second call brings it up to date.
     """
-    from astuner.settings.venvs.request import SetupRequest
+    from astuner_trinity.own_venv.request import SetupRequest
 
     request = SetupRequest(requirements=requirements, overrides=overrides, without=without)
     if backbone is not None:
@@ -60,16 +62,20 @@ def setup(
 
 def _set_up(backbone: str, request: SetupRequest, directory: Path | None, *, dry_run: bool) -> None:
     from astuner.settings.plugins.catalog import Catalog
-    from astuner.settings.venvs.builder import set_up
-    from astuner.settings.venvs.resolution import resolve_setup
-    from astuner.settings.venvs.state import examine_venv, find_own_venv
+    from astuner_trinity.own_venv.builder import set_up
+    from astuner_trinity.own_venv.locked_venv import LockedVenv
+    from astuner_trinity.own_venv.resolution import resolve_setup
 
     candidate = Catalog.discover(kinds=("backbone",)).find("backbone", backbone, config_dir=Path.cwd(), key="astuner setup")
-    own = find_own_venv(candidate)
+    own = _find_own_venv(candidate)
     if own is None:
         _say(f"the backbone '{backbone}' runs in this environment ({sys.prefix}): there is nothing to set up")
         return
-    if not dry_run and examine_venv(candidate.name, own).status == "in place":
+    state = own.examine(candidate.name)
+    if not isinstance(own, LockedVenv):
+        how = f": {state.command}" if state.command else ""
+        raise UsageError(f"astuner setup {backbone}: this backbone's own package makes its environment{how}")
+    if not dry_run and state.status == "in place":
         _say(f"{own.in_place_with} is installed in this environment ({sys.prefix}): there is nothing to set up")
         return
     if dry_run:
@@ -82,10 +88,7 @@ def _set_up(backbone: str, request: SetupRequest, directory: Path | None, *, dry
 
 
 def _list(*, in_json: bool) -> None:
-    from astuner.settings.plugins.catalog import Catalog
-    from astuner.settings.venvs.state import list_states
-
-    states = list_states(Catalog.discover(kinds=("backbone",)))
+    states = list(_examine_all())
     if in_json:
         print_json([{**asdict(state), "directory": str(state.directory)} for state in states])
     elif states:
@@ -93,6 +96,24 @@ def _list(*, in_json: bool) -> None:
         click.echo(align_columns([("BACKBONE", "STATE", "DIRECTORY", "COMMAND"), *rows]))
     else:
         click.echo("no installed backbone needs a virtual environment of its own")
+
+
+def _examine_all() -> Iterator[VenvState]:
+    """Yield the states of all installed backbones with an environment of their own; broken plugins are left out."""
+    from astuner.settings.plugins.catalog import Catalog
+
+    for candidate in Catalog.discover(kinds=("backbone",)).candidates("backbone"):
+        with suppress(PluginError):
+            if (own := _find_own_venv(candidate)) is not None:
+                yield own.examine(candidate.name)
+
+
+def _find_own_venv(candidate: Candidate) -> OwnVenv | None:
+    """Return what a backbone knows of its environment; None if it uses that of the user. Imports its class."""
+    from astuner.contract.protocols import BackboneTraits, read_traits
+    from astuner.settings.plugins.drivers import load
+
+    return read_traits(load(candidate), BackboneTraits).own_venv
 
 
 def _say(text: str) -> None:

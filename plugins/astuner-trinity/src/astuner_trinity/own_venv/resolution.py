@@ -13,12 +13,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from astuner.contract.errors import UsageError
-from astuner.contract.protocols import OwnVenv
-from astuner.settings.venvs.lock_conflicts import LockConflict, explain_conflicts, find_conflicts
-from astuner.settings.venvs.pins import read_pins, read_requirements
-from astuner.settings.venvs.request import SetupPlan, SetupRequest, plan_setup
-from astuner.settings.venvs.state import find_system_problem
-from astuner.settings.venvs.uv import resolve
+from astuner_trinity.own_venv.examination import find_system_problem
+from astuner_trinity.own_venv.lock_conflicts import LockConflict, explain_conflicts, find_conflicts
+from astuner_trinity.own_venv.locked_venv import LockedVenv
+from astuner_trinity.own_venv.pins import read_pins, read_requirements
+from astuner_trinity.own_venv.request import SetupPlan, SetupRequest, plan_setup
+from astuner_trinity.own_venv.uv import resolve
 
 
 @frozen(kw_only=True)
@@ -38,7 +38,7 @@ class Resolution:
         return sum(bool(line) and not line.startswith("#") for line in lines)
 
 
-def resolve_setup(backbone: str, own: OwnVenv, request: SetupRequest, work: Path, say: Callable[[str], object]) -> Resolution:
+def resolve_setup(backbone: str, own: LockedVenv, request: SetupRequest, work: Path, say: Callable[[str], object]) -> Resolution:
     """Choose every version; the result is in the directory `work`, and nothing is installed.
 
     Plugins that do not fit are left out: a run with this backbone could not use them. Raises `UsageError` with every requirement
@@ -99,7 +99,7 @@ def _write_overrides(plan: SetupPlan, work: Path) -> Sequence[str | Path]:
     return [word for file in (kept, *plan.request.overrides) for word in ("--overrides", file)]
 
 
-def _list_overridden(own: OwnVenv) -> set[str]:
+def _list_overridden(own: LockedVenv) -> set[str]:
     return {canonicalize_name(one.name) for _, one in read_requirements(own.overrides)} if own.overrides else set()
 
 

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from astuner.contract.errors import UsageError
-from astuner.contract.protocols import OwnVenv
-from astuner.settings.venvs.record import SetupRecord, delete_record
-from astuner.settings.venvs.request import SetupRequest
-from astuner.settings.venvs.resolution import resolve_setup
-from astuner.settings.venvs.state import PLACE, find_directory, format_python
-from astuner.settings.venvs.uv import run_uv
+from astuner_trinity.own_venv.examination import PLACE, find_directory, format_python
+from astuner_trinity.own_venv.locked_venv import LockedVenv
+from astuner_trinity.own_venv.record import SetupRecord, delete_record
+from astuner_trinity.own_venv.request import SetupRequest
+from astuner_trinity.own_venv.resolution import resolve_setup
+from astuner_trinity.own_venv.uv import run_uv
 
 
 def set_up(
-    backbone: str, own: OwnVenv, request: SetupRequest, directory: Path | None, say: Callable[[str], object]
+    backbone: str, own: LockedVenv, request: SetupRequest, directory: Path | None, say: Callable[[str], object]
 ) -> tuple[Path, int]:
     """Make or update an environment; returns where it is and how many packages it has.
 

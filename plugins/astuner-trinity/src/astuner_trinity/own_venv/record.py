@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from astuner.settings.venvs.request import SetupRequest
+from astuner_trinity.own_venv.request import SetupRequest
 
 FILE = "astuner-setup.json"
 

@@ -5,61 +5,18 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from attrs import frozen
-
-from astuner.contract.errors import PluginError, UsageError
-from astuner.contract.protocols import BackboneTraits, Candidate, OwnVenv
-from astuner.contract.protocols.traits import read_traits
-from astuner.settings.plugins.catalog import Catalog
-from astuner.settings.plugins.drivers import load
-from astuner.settings.venvs.record import SetupRecord, read_record
-from astuner.settings.venvs.request import SetupRequest, plan_setup
+from astuner.contract.errors import UsageError
+from astuner.contract.protocols import VenvState
 from astuner.shared.install_hints import is_installed
+from astuner_trinity.own_venv.locked_venv import LockedVenv
+from astuner_trinity.own_venv.record import SetupRecord, read_record
+from astuner_trinity.own_venv.request import SetupRequest, plan_setup
 
 PLACE = "ASTUNER_VENVS"
 """The directory with an environment for each backbone; by default `astuner` in the user's environment."""
-
-
-@frozen(kw_only=True)
-class VenvState:
-    """The state of a backbone's environment."""
-
-    backbone: str
-    status: Literal["in place", "ready", "missing", "outdated", "unsupported"]
-    directory: Path
-    reason: str = ""
-    """Why it cannot be used; of one that is ready, how it differs from the user's environment."""
-    command: str = ""
-    """What makes it, or makes it again."""
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether the backbone can run."""
-        return self.status in ("in place", "ready")
-
-    def describe(self) -> str:
-        """Say what is wrong, and the command."""
-        remedy = f": {self.command}" if self.command else ""
-        return f"the backbone '{self.backbone}' has its own virtual environment, {self.reason}{remedy}"
-
-
-def find_own_venv(candidate: Candidate) -> OwnVenv | None:
-    """Return what the environment of a backbone is made of; None if it uses that of the user. Imports its class."""
-    return read_traits(load(candidate), BackboneTraits).own_venv
-
-
-def list_states(catalog: Catalog) -> tuple[VenvState, ...]:
-    """Return the states of all installed backbones with an environment of their own; broken plugins are left out."""
-    found = []
-    for candidate in catalog.candidates("backbone"):
-        with suppress(PluginError):
-            if (own := find_own_venv(candidate)) is not None:
-                found.append(examine_venv(candidate.name, own))
-    return tuple(found)
 
 
 def find_directory(backbone: str) -> Path:
@@ -68,7 +25,7 @@ def find_directory(backbone: str) -> Path:
     return (Path(root) if root else Path(sys.prefix, "astuner")) / backbone
 
 
-def find_system_problem(own: OwnVenv) -> str | None:
+def find_system_problem(own: LockedVenv) -> str | None:
     """Return why the libraries cannot be installed on this machine; None if they can."""
     here = (sys.platform, platform.machine())
     if not own.systems or here in own.systems:
@@ -76,7 +33,7 @@ def find_system_problem(own: OwnVenv) -> str | None:
     return f"whose libraries exist for {' and '.join(map(' '.join, own.systems))} alone; this is {' '.join(here)}"
 
 
-def examine_venv(backbone: str, own: OwnVenv) -> VenvState:
+def examine_venv(backbone: str, own: LockedVenv) -> VenvState:
     """Return the state of a backbone's environment. Reads metadata only."""
     directory = find_directory(backbone)
     if is_installed(own.in_place_with):
@@ -99,7 +56,7 @@ def format_python() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _compare(backbone: str, own: OwnVenv, record: SetupRecord) -> tuple[Literal["ready", "outdated"], str]:
+def _compare(backbone: str, own: LockedVenv, record: SetupRecord) -> tuple[Literal["ready", "outdated"], str]:
     """Return whether an environment can be used, and what has changed since it was made.
 
     The code of astuner has to be the same in both environments; other packages may differ.

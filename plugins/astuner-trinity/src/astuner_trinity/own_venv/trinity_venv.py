@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astuner.contract.protocols import OwnVenv
+from astuner_trinity.own_venv.locked_venv import LockedVenv
 
-FILES = Path(__file__).parent / "venv"
+FILES = Path(__file__).parents[1] / "venv"
 
-OWN_VENV = OwnVenv(
+OWN_VENV = LockedVenv(
     in_place_with="trinity-rft",
     requirements=FILES / "requirements.txt",
     lock=FILES / "lock.txt",

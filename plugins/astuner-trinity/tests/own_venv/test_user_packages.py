@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.settings.venvs.user_packages import list_user_packages
+from astuner_trinity.own_venv.user_packages import list_user_packages
 
 Install = Callable[..., Path]
 

@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from astuner.contract.protocols import OwnVenv
-from astuner.settings.venvs.lock_conflicts import explain_conflicts, find_conflicts
-from astuner.settings.venvs.pins import read_pins
-from astuner.settings.venvs.record import SetupRecord, delete_record
-from astuner.settings.venvs.request import SetupRequest, plan_setup
-from astuner.settings.venvs.state import VenvState, examine_venv, find_directory, format_python
+from astuner.contract.protocols import VenvState
+from astuner_trinity.own_venv.examination import find_directory, format_python
+from astuner_trinity.own_venv.lock_conflicts import explain_conflicts, find_conflicts
+from astuner_trinity.own_venv.locked_venv import LockedVenv
+from astuner_trinity.own_venv.pins import read_pins
+from astuner_trinity.own_venv.record import SetupRecord, delete_record
+from astuner_trinity.own_venv.request import SetupRequest, plan_setup
 
 Install = Callable[..., Path]
 
 
 @pytest.fixture
-def record(own: OwnVenv, install: Install) -> Callable[..., Path]:
+def record(own: LockedVenv, install: Install) -> Callable[..., Path]:
     """Writes the record of an environment that was just made, with something changed."""
 
     def write(request: SetupRequest | None = None, **changed: object) -> Path:
@@ -42,11 +43,11 @@ def record(own: OwnVenv, install: Install) -> Callable[..., Path]:
     return write
 
 
-def examine(own: OwnVenv) -> VenvState:
-    return examine_venv("acme", own)
+def examine(own: LockedVenv) -> VenvState:
+    return own.examine("acme")
 
 
-def test_one_that_was_never_made_names_the_command(own: OwnVenv, install: Install) -> None:
+def test_one_that_was_never_made_names_the_command(own: LockedVenv, install: Install) -> None:
     state = examine(own)
     assert (state.status, state.is_usable, state.command) == ("missing", False, "astuner setup acme")
     assert state.describe() == (
@@ -54,22 +55,22 @@ def test_one_that_was_never_made_names_the_command(own: OwnVenv, install: Instal
     )
 
 
-def test_where_its_libraries_are_installed_nothing_is_needed(own: OwnVenv, install: Install) -> None:
+def test_where_its_libraries_are_installed_nothing_is_needed(own: LockedVenv, install: Install) -> None:
     install("acme-trainer")
     assert (examine(own).status, examine(own).is_usable) == ("in place", True)
 
 
-def test_one_that_was_completed_is_ready(own: OwnVenv, record: Callable[..., Path]) -> None:
+def test_one_that_was_completed_is_ready(own: LockedVenv, record: Callable[..., Path]) -> None:
     record()
     assert (examine(own).status, examine(own).reason) == ("ready", "")
 
 
-def test_one_that_was_interrupted_is_missing(own: OwnVenv, record: Callable[..., Path]) -> None:
+def test_one_that_was_interrupted_is_missing(own: LockedVenv, record: Callable[..., Path]) -> None:
     delete_record(record())
     assert examine(own).status == "missing"
 
 
-def test_another_machine_is_refused_in_words(own: OwnVenv, install: Install) -> None:
+def test_another_machine_is_refused_in_words(own: LockedVenv, install: Install) -> None:
     state = examine(evolve(own, systems=(("plan9", "mips"),)))
     assert state.status == "unsupported"
     assert "whose libraries exist for plan9 mips alone" in state.describe()
@@ -85,7 +86,7 @@ def test_another_machine_is_refused_in_words(own: OwnVenv, install: Install) -> 
     ],
 )
 def test_one_that_no_longer_fits_is_refused(
-    own: OwnVenv, record: Callable[..., Path], changed: dict[str, object], reason: str
+    own: LockedVenv, record: Callable[..., Path], changed: dict[str, object], reason: str
 ) -> None:
     record(**changed)
     state = examine(own)
@@ -93,20 +94,20 @@ def test_one_that_no_longer_fits_is_refused(
     assert state.reason.startswith(reason)
 
 
-def test_a_new_package_of_the_user_is_no_reason_to_refuse(own: OwnVenv, record: Callable[..., Path], install: Install) -> None:
+def test_a_new_package_of_the_user_is_no_reason_to_refuse(own: LockedVenv, record: Callable[..., Path], install: Install) -> None:
     record(others=("acme-gone==1.0",))
     install("acme-new", "2.0")
     assert (examine(own).status, examine(own).reason) == ("ready", "lacks acme-new==2.0 and still has acme-gone==1.0")
 
 
-def test_the_command_repeats_what_was_asked_for(own: OwnVenv, record: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_command_repeats_what_was_asked_for(own: LockedVenv, record: Callable[..., Path], tmp_path: Path) -> None:
     more = tmp_path / "more needs.txt"
     more.write_text("acme-web\n")
     record(SetupRequest(requirements=(more,), without=("ipython*",)), digest="0")
     assert examine(own).command == f"astuner setup acme --requirements '{more}' --without 'ipython*'"
 
 
-def test_a_file_of_requirements_that_is_gone_is_named(own: OwnVenv, record: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_file_of_requirements_that_is_gone_is_named(own: LockedVenv, record: Callable[..., Path], tmp_path: Path) -> None:
     more = tmp_path / "more.txt"
     more.write_text("acme-web\n")
     record(SetupRequest(requirements=(more,)))
@@ -115,20 +116,20 @@ def test_a_file_of_requirements_that_is_gone_is_named(own: OwnVenv, record: Call
     assert str(more) in examine(own).reason
 
 
-def test_what_the_lock_has_is_left_to_it(own: OwnVenv, install: Install) -> None:
+def test_what_the_lock_has_is_left_to_it(own: LockedVenv, install: Install) -> None:
     install("acme-web", "9.9")
     install("acme-agent", "1.0")
     assert plan_setup("acme", own, SetupRequest()).others == ("acme-agent==1.0",)
 
 
-def test_without_leaves_out_packages_by_pattern_and_plugins_by_name(own: OwnVenv, install: Install) -> None:
+def test_without_leaves_out_packages_by_pattern_and_plugins_by_name(own: LockedVenv, install: Install) -> None:
     install("acme-agent", "1.0")
     install("acme-judges", "1.0", entry_points={"astuner.judges": {"strict": "acme:S"}})
     assert plan_setup("acme", own, SetupRequest(without=("*",))).packages[0].name == "acme-judges"
     assert plan_setup("acme", own, SetupRequest(without=("Acme_Judges",))).ours == ()
 
 
-def test_a_conflict_names_the_package_and_both_versions(own: OwnVenv, install: Install, tmp_path: Path) -> None:
+def test_a_conflict_names_the_package_and_both_versions(own: LockedVenv, install: Install, tmp_path: Path) -> None:
     install("acme-agent", "1.0", requires=["acme-arrays<2", "acme-web>=3"])
     more = tmp_path / "more.txt"
     more.write_text("# more\nacme-web>=4 # newer\n-e ./mine\n")
@@ -143,7 +144,7 @@ def test_a_conflict_names_the_package_and_both_versions(own: OwnVenv, install: I
     ]
 
 
-def test_an_override_of_the_user_takes_a_package_out_of_the_lock(own: OwnVenv, install: Install, tmp_path: Path) -> None:
+def test_an_override_of_the_user_takes_a_package_out_of_the_lock(own: LockedVenv, install: Install, tmp_path: Path) -> None:
     install("acme-agent", "1.0", requires=["acme-arrays<2"])
     mine = tmp_path / "overrides.txt"
     mine.write_text("acme-arrays==1.26\n")

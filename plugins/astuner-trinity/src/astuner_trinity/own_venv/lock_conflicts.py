@@ -9,8 +9,8 @@ from attrs import frozen
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from astuner.settings.venvs.pins import read_requirements
-from astuner.settings.venvs.user_packages import UserPackage
+from astuner_trinity.own_venv.pins import read_requirements
+from astuner_trinity.own_venv.user_packages import UserPackage
 
 
 @frozen(kw_only=True)
@@ -41,7 +41,7 @@ class LockConflict:
 def find_conflicts(packages: Iterable[UserPackage], files: Sequence[Path], pins: Mapping[str, str]) -> Iterator[LockConflict]:
     """Yield the requirements of installed packages, and the lines of requirements files, that a lock does not meet."""
     for package in packages:
-        for requirement in _find_unmet(package.facts.list_requirements([""]), pins):
+        for requirement in _find_unmet(package.needs, pins):
             yield _make(package.provider, package.requirement, package, requirement, pins)
     for file in files:
         for number, requirement in read_requirements(file):
