@@ -20,11 +20,11 @@ from astuner_trinity.backbone import TrinityBackbone
 from astuner_verl.backbone import VerlBackbone
 
 CORE = REPOSITORY / "astuner-core" / "src" / "astuner"
-DEBUG = CORE / "builtin" / "debug" / "debug_backbone.py"
+DEBUG = CORE / "episodes" / "builtin" / "debug" / "debug_backbone.py"
 # `keys.py` and `backbone.py` hold the claims themselves.
 LOOP = [
-    *(path for path in sorted((CORE / "training").rglob("*.py")) if path.name != "keys.py"),
-    CORE / "driver" / "event_handling.py",
+    *(path for path in sorted((CORE / "runs" / "training").rglob("*.py")) if path.name != "keys.py"),
+    CORE / "runs" / "driver" / "event_handling.py",
 ]
 
 
@@ -41,9 +41,9 @@ SOURCES = {
     # The typed model and the tables name every key; only what works with them counts.
     "core": [
         *(path for path in sorted(CORE.rglob("*.py")) if "config" not in path.relative_to(CORE).parts and path != DEBUG),
-        CORE / "config" / "loading.py",
+        CORE / "settings" / "config" / "loading.py",
         # What shapes a reward works by itself.
-        CORE / "config" / "rewards.py",
+        CORE / "settings" / "config" / "rewards.py",
     ],
 }
 BACKBONES = (DebugBackbone, LocalBackbone, VerlBackbone, TrinityBackbone)

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.contract.schema import Message, Task
-from astuner.shared.tabular.task_rows import make_content_id
+from astuner.shared.tabular import make_content_id
 from astuner_datagen.chunks import Chunk
 
 ANSWER = "answer"

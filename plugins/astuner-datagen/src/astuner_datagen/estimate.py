@@ -9,7 +9,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from astuner.contract.schema import Split
-from astuner.shared.clients.llm_budget import Limits
+from astuner.shared.clients import Limits
 from astuner_datagen.generator import Generator
 from astuner_datagen.question_requests import build_question_prompt
 

@@ -10,9 +10,8 @@ from math import ceil
 
 from attrs import define, field, frozen
 
+from astuner.shared.clients import LLMBudgetSpent, LLMFailed
 from astuner.shared.clients.embedding import Embedding
-from astuner.shared.clients.llm import LLMFailed
-from astuner.shared.clients.llm_budget import LLMBudgetSpent
 from astuner_datagen.drafts import Draft, Source
 from astuner_datagen.duplicates import find_repeats
 from astuner_datagen.question_requests import Asker, RequestOutcome

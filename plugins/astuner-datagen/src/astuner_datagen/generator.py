@@ -16,9 +16,7 @@ from attrs import asdict, evolve, frozen
 from astuner.contract.errors import PluginError, RunFailed
 from astuner.contract.protocols import Reader
 from astuner.contract.schema import Split, Task
-from astuner.shared.clients.blocking import Run
-from astuner.shared.clients.llm_budget import Usage
-from astuner.shared.clients.llm_options import LLMOptions
+from astuner.shared.clients import LLMOptions, Run, Usage
 from astuner.shared.install_hints import install_command
 from astuner_datagen.chunks import Chunk, cut_chunks, drop_repeats
 from astuner_datagen.documents import DocumentFile, Library, count_other_files, find_files, open_library, read_files

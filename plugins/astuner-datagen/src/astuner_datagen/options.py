@@ -9,7 +9,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, max_len, min_len, optional
 
 from astuner.settings.config.components import OPEN, Sections
-from astuner.shared.clients.llm_options import LLMOptions
+from astuner.shared.clients import LLMOptions
 from astuner_datagen.languages import parse_language
 
 KEY = "astuner.task_reader.data_generation"

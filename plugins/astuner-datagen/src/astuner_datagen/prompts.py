@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.shared.clients.prompts import Prompt, load_prompt
+from astuner.shared.clients import Prompt, load_prompt
 from astuner_datagen.languages import Language
 
 NAMES = ("knowledge", "augment", "answer", "compare")

@@ -10,10 +10,7 @@ from typing import Any, cast
 
 from attrs import evolve, field, frozen
 
-from astuner.shared.clients.fences import fence
-from astuner.shared.clients.llm import LLMClient, LLMFailed
-from astuner.shared.clients.llm_json import ask_for_json
-from astuner.shared.clients.prompts import Prompt
+from astuner.shared.clients import LLMClient, LLMFailed, Prompt, ask_for_json, fence
 from astuner_datagen.drafts import ANSWER, Draft, Source, find_query
 from astuner_datagen.evidence import SHORTEST, is_same_answer, occurs, to_plain
 from astuner_datagen.languages import Language, detect_language

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from astuner.contract.protocols import Reader, ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
-from astuner.shared.clients.blocking import call_with_runner
+from astuner.shared.clients import call_with_runner
 from astuner_datagen.generator import Generator
 from astuner_datagen.options import DataGenerationOptions
 from astuner_datagen.report import describe_report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.shared.clients.llm import AnswerRefused, LLMFailed
+from astuner.shared.clients import AnswerRefused, LLMFailed
 
 
 def classify_failure(error: LLMFailed) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import asdict
 
 from astuner.contract.schema import Split
-from astuner.shared.clients.llm_budget import Usage
+from astuner.shared.clients import Usage
 from astuner_datagen.documents import Library
 from astuner_datagen.formats import FORMATS
 from astuner_datagen.generating import GenerationResult

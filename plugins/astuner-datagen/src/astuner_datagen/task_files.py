@@ -13,8 +13,7 @@ from typing import Any
 from astuner.contract.errors import DataError, RunFailed
 from astuner.contract.schema import Split, Task
 from astuner.runs.store.atomic import sync_directory
-from astuner.shared.tabular.json_rows import read_json_rows
-from astuner.shared.tabular.task_rows import make_tasks
+from astuner.shared.tabular import make_tasks, read_json_rows
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -12,11 +12,8 @@ from urllib.parse import urlsplit
 from attrs import define, field
 
 from astuner.contract.errors import AstunerError, DataError
+from astuner.shared.clients import Budget, LLMBudgetSpent, LLMCache, LLMClient, LLMFailed, Usage, find_endpoint
 from astuner.shared.clients.embedding import ApiEmbedding, Embedding, NgramEmbedding
-from astuner.shared.clients.llm import LLMClient, LLMFailed
-from astuner.shared.clients.llm_budget import Budget, LLMBudgetSpent, Usage
-from astuner.shared.clients.llm_cache import LLMCache
-from astuner.shared.clients.llm_endpoint import find_endpoint
 from astuner_datagen.options import KEY, DeduplicationFilter
 
 if TYPE_CHECKING:

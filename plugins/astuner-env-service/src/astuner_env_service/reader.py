@@ -9,7 +9,7 @@ from astuner.contract.errors import DataError
 from astuner.contract.protocols import ReaderTraits
 from astuner.contract.schema import Split, Task
 from astuner.settings.plugins.catalog import Catalog
-from astuner.shared.clients.blocking import run_blocking
+from astuner.shared.clients import run_blocking
 from astuner_env_service.client import EnvServiceClient, EnvServiceFailed, Patience
 from astuner_env_service.section import KEY, READER, EnvServiceOptions
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import AstunerError, PluginError
-from astuner.shared.clients.backoff import pause_before_retry, spread
+from astuner.shared.clients import pause_before_retry, spread
 from astuner.shared.install_hints import install_command
 from astuner_env_service.client.addresses import is_local
 

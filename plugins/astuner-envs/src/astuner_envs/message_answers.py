@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from astuner.contract.schema import Message
-from astuner.episodes.rollout.environments.actions import find_last_box
+from astuner.episodes.rollout.environments import find_last_box
 from astuner.model.reasoning import split_thought
 
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)

@@ -6,7 +6,7 @@ import threading
 from importlib.util import find_spec
 from pathlib import Path
 
-from astuner.shared.processes.json_child import JsonChild, JsonProgram
+from astuner.shared.processes import JsonChild, JsonProgram
 
 
 def is_available() -> bool:

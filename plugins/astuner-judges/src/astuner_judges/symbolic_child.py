@@ -17,7 +17,7 @@ def main() -> None:
     if sys.platform == "linux":
         import resource
 
-        from astuner.shared.processes.resource_bounds import set_limit
+        from astuner.shared.processes import set_limit
 
         set_limit(resource.RLIMIT_AS, _MEMORY_BYTES)
     logging.disable()

@@ -17,8 +17,8 @@ from astuner.contract.protocols import (
     WarmStartResult,
 )
 from astuner.contract.schema import Event
-from astuner.runs.training.keys import LOOP_HONOURS
-from astuner.shared.processes.gpus import gpu_count
+from astuner.runs.training import LOOP_HONOURS
+from astuner.shared.processes import gpu_count
 from astuner_local.alignment import ALIGNMENT
 from astuner_local.device import read_device
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from astuner.episodes.rollout.recipe import Recipe
-    from astuner.settings.memory_estimate.parts import MemoryPlan, MemoryQuestion
+    from astuner.settings.memory_estimate import MemoryPlan, MemoryQuestion
 
 
 class LocalBackbone:

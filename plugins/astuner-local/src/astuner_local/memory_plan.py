@@ -8,8 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.contract.protocols import RunInfo
-from astuner.settings.memory_estimate.model_shape import ModelShape
-from astuner.settings.memory_estimate.parts import MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion, Phase
+from astuner.settings.memory_estimate import MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion, ModelShape, Phase
 from astuner_local.device import read_device
 from astuner_local.forward.family_names import FAMILIES
 from astuner_local.trainer.pass_memory import FLOAT32, PassOptions, TrainingMemory, measure_states, measure_training

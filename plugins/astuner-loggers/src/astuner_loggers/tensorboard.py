@@ -16,7 +16,7 @@ from astuner import hookimpl
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
-from astuner.runs.inspection.metric_names import find_metric_name
+from astuner.runs.inspection import find_metric_name
 from astuner.shared.install_hints import install_command
 from astuner_loggers.episodes import summarise
 from astuner_loggers.parameters import build_parameters, collect_secrets

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.contract.errors import PluginError
-from astuner.shared.processes.json_lines import JsonLines, end_child
+from astuner.shared.processes import JsonLines, end_child
 
 GRACE_S = 5.0
 """How long a failed process may take to save its data before it is killed."""

@@ -44,7 +44,7 @@ def logview() -> None:
 
 def find_directory(name: Path) -> Path:
     """Return a directory by its path, or by its name in `launcher_record`; raises `UsageError` if there is none."""
-    from astuner.runs.inspection.run_search import RECORD, open_run
+    from astuner.runs.inspection import RECORD, open_run
 
     for path in (name, RECORD / name):
         if path.is_dir():

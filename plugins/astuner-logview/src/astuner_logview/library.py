@@ -9,8 +9,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from astuner.runs.inspection.run import Run
-from astuner.runs.inspection.run_search import list_run_paths
+from astuner.runs.inspection import Run, list_run_paths
 from astuner_logview.episode_cache import EpisodeCache
 from astuner_logview.errors import Missing
 from astuner_logview.index.indexer import Indexer

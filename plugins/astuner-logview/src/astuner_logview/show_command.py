@@ -81,7 +81,7 @@ def show(directories: tuple[Path, ...], port: int, host: str, opens: bool | None
 
 
 def _find_roots(directories: tuple[Path, ...]) -> tuple[Path, ...]:
-    from astuner.runs.inspection.run_search import RECORD
+    from astuner.runs.inspection import RECORD
     from astuner_logview.commands import find_directory
 
     if directories:

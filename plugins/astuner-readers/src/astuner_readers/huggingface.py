@@ -12,8 +12,7 @@ from astuner.contract.errors import DataError, PluginError
 from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.shared.install_hints import install_command
-from astuner.shared.tabular.cell_values import convert_to_json, parse_json_columns
-from astuner.shared.tabular.task_rows import Row, make_tasks
+from astuner.shared.tabular import Row, convert_to_json, make_tasks, parse_json_columns
 from astuner_readers.hub import HubCopy, locate
 from astuner_readers.huggingface_options import HuggingFaceOptions
 from astuner_readers.split_slices import PartsOfStreams, split_parts

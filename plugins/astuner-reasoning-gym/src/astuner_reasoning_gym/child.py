@@ -55,7 +55,7 @@ def _limit_resources() -> None:
     if sys.platform == "linux":
         import resource
 
-        from astuner.shared.processes.resource_bounds import set_limit
+        from astuner.shared.processes import set_limit
 
         set_limit(resource.RLIMIT_AS, _MEMORY_BYTES)
         set_limit(resource.RLIMIT_FSIZE, 0)

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from astuner.contract.errors import DataError
 from astuner.contract.schema import Split as SplitName
 from astuner.settings.config.redaction import redact_keys
-from astuner.shared.tabular.unique_ids import UniqueIds
+from astuner.shared.tabular import UniqueIds
 from astuner_tracing.counts import Tally
 from astuner_tracing.filters.filter import Filter
 from astuner_tracing.filters.llm_evaluate import LlmAccess

@@ -18,8 +18,7 @@ import cattrs
 
 from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
-from astuner.shared.tabular.json_rows import read_json_rows
-from astuner.shared.tabular.task_rows import make_tasks
+from astuner.shared.tabular import make_tasks, read_json_rows
 from astuner_tracing.counts import Tally
 from astuner_tracing.filters.llm_evaluate import LlmAccess
 from astuner_tracing.importing import Destinations, import_tasks, list_cautions

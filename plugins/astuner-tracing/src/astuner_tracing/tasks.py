@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from astuner.shared.tabular.task_rows import make_content_id
+from astuner.shared.tabular import make_content_id
 from astuner_tracing.annotations import mean_score, merge_annotations
 from astuner_tracing.records import Annotation
 from astuner_tracing.turns import Turn

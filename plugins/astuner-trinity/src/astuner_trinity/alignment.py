@@ -12,7 +12,7 @@ from typing import Any
 
 from astuner.settings.config.alignment import LEAVE, Alignment, Constant, Row
 from astuner.settings.config.structure_errors import Fault
-from astuner.shared.processes.ports import LOOPBACK
+from astuner.shared.processes import LOOPBACK
 from astuner_trinity.defaults import find_loader_faults, trinity_defaults
 from astuner_trinity.imports import IMPORTS
 from astuner_trinity.native_keys import (

@@ -13,7 +13,7 @@ from astuner_trinity.own_venv.trinity_venv import OWN_VENV
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe
-    from astuner.settings.memory_estimate.parts import MemoryPlan, MemoryQuestion
+    from astuner.settings.memory_estimate import MemoryPlan, MemoryQuestion
 
 NO_FILTER = "the explorer draws a step's tasks before it knows their rewards"
 
@@ -64,7 +64,7 @@ class TrinityBackbone:
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Write a checkpoint as a Hugging Face model."""
-        from astuner.runs.training.export import export_model
+        from astuner.runs.training import export_model
         from astuner_trinity.checkpoints import STATE
 
         export_model(checkpoint, out, merge_lora=merge_lora, dtype=dtype, leave_out=(STATE,))

@@ -11,9 +11,16 @@ from typing import Any
 from astuner.contract.errors import UsageError
 from astuner.contract.protocols import RunInfo
 from astuner.settings.config.trees import get
-from astuner.settings.memory_estimate.engine_share import EngineShare, plan_engine_share
-from astuner.settings.memory_estimate.parts import PHASES, MemoryPart, MemoryPlan, MemoryQuestion
-from astuner.settings.memory_estimate.sharded_trainer import ShardedTrainer, plan_sharded_trainer
+from astuner.settings.memory_estimate import (
+    PHASES,
+    EngineShare,
+    MemoryPart,
+    MemoryPlan,
+    MemoryQuestion,
+    ShardedTrainer,
+    plan_engine_share,
+    plan_sharded_trainer,
+)
 from astuner_trinity.native_configuration import place_gpus
 from astuner_trinity.native_keys import WITH_REFERENCE
 from astuner_trinity.open_values import AUTO

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.contract.errors import ConfigError, Problem
-from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.contract.protocols import settle_sequences
 from astuner.settings.config.rollout import Rollout
 from astuner.settings.config.trees import get, merge, put
 from astuner_trinity.alignment import ALIGNMENT

@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 
 from astuner.contract.errors import PluginError, UsageError
 from astuner.settings.config.rollout import Rollout
-from astuner.shared.processes.gpus import gpu_count
+from astuner.shared.processes import gpu_count
 
 WANTED: Mapping[str, str] = {"trinity-rft": "==0.6.0", "verl": ">=0.8,<0.9"}
 """The supported versions."""

@@ -16,8 +16,7 @@ from attrs import define, field
 
 from astuner.contract.errors import RunFailed, UsageError
 from astuner.contract.protocols import Control, RunInfo
-from astuner.shared.processes import ProgramHandle, ProgramSpec, launch
-from astuner.shared.processes.process_environment import export_variables
+from astuner.shared.processes import ProgramHandle, ProgramSpec, export_variables, launch
 from astuner.shared.services.ray import ADDRESS, check_answers, ray
 from astuner.shared.services.running import ServiceHost, run_services
 from astuner_trinity.cluster import adopt_cluster_gpus

@@ -16,7 +16,7 @@ from astuner.contract.protocols import Control, EstimatorTraits, RunInfo, TaskSo
 from astuner.contract.schema import Event
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import StoredEpisodes
-from astuner.runs.training.adapters import check_whole_model
+from astuner.runs.training import check_whole_model
 from astuner.runs.training.token_recorder import TokenRecorder
 from astuner.settings.config.adapters import ADAPTER_FILE
 from astuner.settings.planning.replan import write_plan

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, SettledValue, TaskSource, WarmStartJob, WarmStartResult
 from astuner.contract.schema import Event
-from astuner.runs.training.keys import LOOP_HONOURS
+from astuner.runs.training import LOOP_HONOURS
 from astuner_verl.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe
-    from astuner.settings.memory_estimate.parts import MemoryPlan, MemoryQuestion
+    from astuner.settings.memory_estimate import MemoryPlan, MemoryQuestion
 
 
 class VerlBackbone:
@@ -74,7 +74,7 @@ class VerlBackbone:
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Write a checkpoint as a Hugging Face model."""
-        from astuner.runs.training.export import export_model
+        from astuner.runs.training import export_model
 
         export_model(checkpoint, out, merge_lora=merge_lora, dtype=dtype)
 

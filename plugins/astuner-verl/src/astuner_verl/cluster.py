@@ -15,8 +15,7 @@ from attrs import frozen
 
 from astuner.contract.errors import ConfigError, Problem, RunFailed, UsageError
 from astuner.contract.protocols import RunInfo
-from astuner.shared.processes.gpus import gpu_count
-from astuner.shared.processes.process_environment import export_variables
+from astuner.shared.processes import export_variables, gpu_count
 from astuner.shared.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_key_again
 from astuner.shared.services.running import ServiceHost, run_services
 from astuner_verl.process_environment import WANTED, Device, build_environment

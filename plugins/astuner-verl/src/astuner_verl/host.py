@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import frozen
 
-from astuner.runs.training.losses import KlType, divergence
+from astuner.runs.training import KlType, divergence
 from astuner_verl.loss import VerlLossOptions
 from astuner_verl.rows import TrainRow, arrange, sort_by_prefix, to_tensors
 from astuner_verl.token_record import PassRecord

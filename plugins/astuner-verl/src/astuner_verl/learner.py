@@ -20,10 +20,8 @@ from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunI
 from astuner.contract.schema import Sample
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.runs.store.atomic import explain_os_errors
-from astuner.runs.training.adapters import check_whole_model
+from astuner.runs.training import Aggregation, check_whole_model, compute_learning_rate, compute_token_shares, cut_mini_batches
 from astuner.runs.training.learner import LearnerTraits
-from astuner.runs.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
-from astuner.runs.training.schedule import compute_learning_rate
 from astuner.runs.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner.runs.training.token_values import TokenValues, join_passes
 from astuner.settings.config.adapters import ADAPTER_FILE

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from astuner.runs.training.losses import LossOptions, token_terms
+from astuner.runs.training import LossOptions, token_terms
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,10 +8,9 @@ from typing import Any
 
 from attrs import evolve
 
-from astuner.contract.protocols import RunInfo, SettledValue
-from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.contract.protocols import RunInfo, SettledValue, settle_sequences
 from astuner.settings.config.trees import get
-from astuner.shared.processes.gpus import gpu_count
+from astuner.shared.processes import gpu_count
 from astuner_verl.alignment import ALIGNMENT, AUTO, MODEL, ROLLOUT
 from astuner_verl.native_configuration import Machine, count_engines, resolve_configuration
 

@@ -10,9 +10,16 @@ from typing import Any
 from astuner.contract.errors import UsageError
 from astuner.contract.protocols import RunInfo
 from astuner.settings.config.trees import get
-from astuner.settings.memory_estimate.engine_share import EngineShare, plan_engine_share
-from astuner.settings.memory_estimate.parts import MAIN_MEMORY, MemoryPart, MemoryPlan, MemoryQuestion
-from astuner.settings.memory_estimate.sharded_trainer import ShardedTrainer, plan_sharded_trainer
+from astuner.settings.memory_estimate import (
+    MAIN_MEMORY,
+    EngineShare,
+    MemoryPart,
+    MemoryPlan,
+    MemoryQuestion,
+    ShardedTrainer,
+    plan_engine_share,
+    plan_sharded_trainer,
+)
 from astuner_verl.alignment import ACTOR, AUTO, MODEL, REF, ROLLOUT
 from astuner_verl.native_configuration import Machine, resolve_configuration
 

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.contract.errors import ConfigError, Problem
-from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.contract.protocols import settle_sequences
 from astuner.settings.config.rollout import Rollout
 from astuner.settings.config.trees import get, put
 from astuner.shared.install_hints import install_command

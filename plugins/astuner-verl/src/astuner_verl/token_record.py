@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, field, frozen
 
-from astuner.runs.training.losses import TokenTerms, stack_token_values
+from astuner.runs.training import TokenTerms, stack_token_values
 from astuner.runs.training.token_values import TokenValues
 
 if TYPE_CHECKING:

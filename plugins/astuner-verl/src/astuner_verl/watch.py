@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from astuner.contract.errors import AstunerError, RunFailed, UsageError
-from astuner.shared.processes.log_lines import select_telling_lines
+from astuner.shared.processes import select_telling_lines
 from astuner_verl.process_environment import SILENCE, SILENCE_S
 
 LOOK_S = 1.0

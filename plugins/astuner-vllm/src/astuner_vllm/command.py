@@ -10,9 +10,8 @@ from typing import Any
 
 from attrs import field, frozen
 
-from astuner.contract.protocols import RunInfo
-from astuner.contract.protocols.settled_value import settle_sequences
-from astuner.runs.training.adapters import check_whole_model
+from astuner.contract.protocols import RunInfo, settle_sequences
+from astuner.runs.training import check_whole_model
 from astuner_vllm.access import KEY
 from astuner_vllm.adapters import EXTENSION
 from astuner_vllm.arguments import check_arguments, command_words

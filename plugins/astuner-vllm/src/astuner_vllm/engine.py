@@ -15,7 +15,7 @@ from astuner_vllm.server import Say
 from astuner_vllm.worker_access import ServerAccess
 
 if TYPE_CHECKING:
-    from astuner.settings.memory_estimate.parts import MemoryPlan, MemoryQuestion
+    from astuner.settings.memory_estimate import MemoryPlan, MemoryQuestion
     from astuner_vllm.fleet import Fleet
     from astuner_vllm.member import Member
 

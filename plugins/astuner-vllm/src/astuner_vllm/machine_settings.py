@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from astuner.contract.protocols import RunInfo, SettledValue
-from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.contract.protocols import RunInfo, SettledValue, settle_sequences
 from astuner_vllm.command import SHARED_GPU_MEMORY
 from astuner_vllm.gpus import visible_gpus
 from astuner_vllm.installed import installed

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from astuner.contract.protocols import RunInfo
-from astuner.settings.memory_estimate.engine_share import EngineShare, plan_engine_share
-from astuner.settings.memory_estimate.parts import GIB, MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion
+from astuner.settings.memory_estimate import (
+    GIB,
+    MAIN_MEMORY,
+    PHASES,
+    EngineShare,
+    MemoryPart,
+    MemoryPlan,
+    MemoryQuestion,
+    plan_engine_share,
+)
 from astuner_vllm.command import SHARED_GPU_MEMORY
 from astuner_vllm.layout import count_servers, share_gpus
 from astuner_vllm.machine_settings import MEMORY

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from attrs import field, frozen
 
 from astuner.contract.errors import AstunerError
-from astuner.shared.processes.log_lines import select_telling_lines
+from astuner.shared.processes import select_telling_lines
 from astuner_vllm.failures import ServerError
 from astuner_vllm.startup_faults import find_startup_fault
 from astuner_vllm.startup_stages import find_stage

@@ -29,8 +29,7 @@ def find_warm(
     `startup_timeout_s`, and always with `fresh`. Raises `ConfigError` if another run uses it, or another program has the
     port.
     """
-    from astuner.shared.processes import attach, list_programs
-    from astuner.shared.processes.ports import accepts
+    from astuner.shared.processes import accepts, attach, list_programs
 
     wanted = json.loads(json.dumps(dict(facts)))
     for record in list_programs():

@@ -29,8 +29,16 @@ from astuner.contract.protocols.components import (
 from astuner.contract.protocols.engine import Engine, EngineAccess, EngineTraits, MakeEngine, Say
 from astuner.contract.protocols.own_venv import OwnVenv, VenvState
 from astuner.contract.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
-from astuner.contract.protocols.sandbox import CommandResult, Sandboxes, SandboxSession, SandboxSpec, SandboxTraits
-from astuner.contract.protocols.settled_value import SettledValue
+from astuner.contract.protocols.sandbox import (
+    MAX_OUTPUT_BYTES,
+    CommandResult,
+    KilledBy,
+    Sandboxes,
+    SandboxSession,
+    SandboxSpec,
+    SandboxTraits,
+)
+from astuner.contract.protocols.settled_value import SettledValue, settle_sequences
 from astuner.contract.protocols.tracker import (
     ContextPolicy,
     ContextRoom,
@@ -53,6 +61,7 @@ from astuner.contract.protocols.workflow import (
 )
 
 __all__ = [
+    "MAX_OUTPUT_BYTES",
     "Backbone",
     "BackboneTraits",
     "Candidate",
@@ -75,6 +84,7 @@ __all__ = [
     "Fit",
     "Judge",
     "JudgeTraits",
+    "KilledBy",
     "Logger",
     "LoggerTraits",
     "MakeEngine",
@@ -104,4 +114,5 @@ __all__ = [
     "WorkflowTraits",
     "has_methods",
     "read_traits",
+    "settle_sequences",
 ]

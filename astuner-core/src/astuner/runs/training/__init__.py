@@ -1,1 +1,32 @@
 """The training loop shared by backbones that have none from their trainer: play, compute advantages, update, validate, save."""
+
+from astuner.runs.training.adapters import check_whole_model
+from astuner.runs.training.export import export_model, read_dtype
+from astuner.runs.training.keys import LOOP_HONOURS
+from astuner.runs.training.losses import (
+    KlType,
+    LossOptions,
+    TokenTerms,
+    divergence,
+    stack_token_values,
+    token_terms,
+)
+from astuner.runs.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
+from astuner.runs.training.schedule import compute_learning_rate
+
+__all__ = [
+    "LOOP_HONOURS",
+    "Aggregation",
+    "KlType",
+    "LossOptions",
+    "TokenTerms",
+    "check_whole_model",
+    "compute_learning_rate",
+    "compute_token_shares",
+    "cut_mini_batches",
+    "divergence",
+    "export_model",
+    "read_dtype",
+    "stack_token_values",
+    "token_terms",
+]

@@ -1,22 +1,40 @@
 """Programs that astuner starts: each has its own guard and a record on disk, and is ended completely."""
 
-from astuner.shared.processes.ports import free_port
+from astuner.shared.processes.gpus import gpu_count
+from astuner.shared.processes.json_child import JsonChild, JsonProgram
+from astuner.shared.processes.json_lines import JsonLines, end_child
+from astuner.shared.processes.log_lines import select_telling_lines
+from astuner.shared.processes.ports import LOOPBACK, accepts, free_port
+from astuner.shared.processes.process_environment import export_variables
+from astuner.shared.processes.process_members import MARK
 from astuner.shared.processes.program_handle import ProgramHandle
 from astuner.shared.processes.program_launch import ProgramSpec, attach, launch
 from astuner.shared.processes.program_record import Kind, Lease, ProgramRecord
 from astuner.shared.processes.program_registry import list_programs, register_run
 from astuner.shared.processes.readiness import wait_until_ready
+from astuner.shared.processes.resource_bounds import set_limit
 
 __all__ = [
+    "LOOPBACK",
+    "MARK",
+    "JsonChild",
+    "JsonLines",
+    "JsonProgram",
     "Kind",
     "Lease",
     "ProgramHandle",
     "ProgramRecord",
     "ProgramSpec",
+    "accepts",
     "attach",
+    "end_child",
+    "export_variables",
     "free_port",
+    "gpu_count",
     "launch",
     "list_programs",
     "register_run",
+    "select_telling_lines",
+    "set_limit",
     "wait_until_ready",
 ]

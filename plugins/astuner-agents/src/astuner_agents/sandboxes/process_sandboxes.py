@@ -173,7 +173,7 @@ class ProcessSandboxes(Sandboxes):
     def _make_environment(self) -> Mapping[str, str]:
         """Return what programs get of the environment of the run."""
         from astuner.episodes.containment.leftovers import EPISODES
-        from astuner.shared.processes.process_members import MARK
+        from astuner.shared.processes import MARK
 
         # By the last two, the end of the run finds what escaped its supervisor.
         names = (*LOCALE, *self._options.inherit, EPISODES, MARK)

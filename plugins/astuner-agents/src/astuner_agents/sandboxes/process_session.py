@@ -11,8 +11,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.contract.protocols import CommandResult
-from astuner.contract.protocols.sandbox import KilledBy
+from astuner.contract.protocols import CommandResult, KilledBy
 from astuner_agents.sandboxes.command_output import InputPipe, OutputPipe
 from astuner_agents.sandboxes.file_transfer import measure, read_files, write_files
 from astuner_agents.sandboxes.gateway_relay import GatewayRelay

@@ -7,8 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from astuner.contract.protocols import CommandResult, SandboxSession
-from astuner.contract.protocols.sandbox import MAX_OUTPUT_BYTES
+from astuner.contract.protocols import MAX_OUTPUT_BYTES, CommandResult, SandboxSession
 from astuner.episodes.containment.endings import is_requested
 
 

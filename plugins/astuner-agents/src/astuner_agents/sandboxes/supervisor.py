@@ -195,7 +195,7 @@ def find_interpreter() -> str:
 
 def _make_environment() -> Mapping[str, str]:
     from astuner.episodes.containment.leftovers import EPISODES
-    from astuner.shared.processes.process_members import MARK
+    from astuner.shared.processes import MARK
 
     kept = ("PATH", "LANG", "LC_ALL", EPISODES, MARK)
     return {name: os.environ[name] for name in kept if name in os.environ}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from astuner.shared.clients.llm_endpoint import find_endpoint
+from astuner.shared.clients import find_endpoint
 
 ATTEMPTS = 4
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentscope.model import DashScopeChatModel
 
-from astuner.shared.clients.llm_endpoint import find_endpoint
+from astuner.shared.clients import find_endpoint
 
 FIRST_PAUSE_S = 5.0
 

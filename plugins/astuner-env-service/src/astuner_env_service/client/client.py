@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import PluginError
 from astuner.contract.schema import Message
-from astuner.shared.clients.backoff import parse_retry_after, spread
+from astuner.shared.clients import parse_retry_after, spread
 from astuner_env_service.client.addresses import is_local
 from astuner_env_service.client.failures import (
     NOT_NOW,

@@ -8,7 +8,7 @@ from attrs import field, frozen
 from attrs.validators import ge, gt
 
 from astuner.contract.errors import AstunerError, ServiceUnavailable
-from astuner.shared.clients.backoff import pause_before_retry
+from astuner.shared.clients import pause_before_retry
 
 Repeat = Literal["undelivered", "lost", "failed"]
 """When a request is sent again: if it certainly had no effect; also if its answer was lost; also if the server failed.

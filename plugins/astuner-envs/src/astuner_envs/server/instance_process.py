@@ -18,8 +18,8 @@ from typing import Any
 from astuner.contract.plain_values import make_plain
 from astuner.contract.protocols import EnvironmentTraits, read_traits
 from astuner.contract.schema import Message, Task
-from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
-from astuner.shared.processes.resource_bounds import set_limit
+from astuner.episodes.rollout.environments import EnvironmentFailed, GuardedEnvironment
+from astuner.shared.processes import set_limit
 from astuner_envs.server.served_environment import World, find_task_error
 from astuner_envs.server.settings import Limits
 

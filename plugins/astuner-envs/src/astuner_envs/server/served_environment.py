@@ -12,8 +12,7 @@ from attrs import frozen
 from astuner.contract.errors import DataError
 from astuner.contract.protocols import RunInfo
 from astuner.contract.schema import Task, WorkflowTask
-from astuner.episodes.rollout.environments.guarded_environment import GuardedEnvironment
-from astuner.episodes.rollout.environments.selection import check_shape, choose_environment
+from astuner.episodes.rollout.environments import GuardedEnvironment, check_shape, choose_environment
 from astuner.settings.config.model import Config
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.component import Component

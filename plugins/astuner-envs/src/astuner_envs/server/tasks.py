@@ -11,8 +11,7 @@ from attrs import evolve
 
 from astuner.contract.errors import UsageError
 from astuner.contract.schema import Task
-from astuner.shared.tabular.json_rows import read_json_rows
-from astuner.shared.tabular.task_rows import make_tasks
+from astuner.shared.tabular import make_tasks, read_json_rows
 from astuner_envs.listing import SPLITS
 from astuner_envs.server.faults import BadRequest
 from astuner_envs.server.instances import Instances

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.shared.clients.prompts import Language, fill_prompt
+from astuner.shared.clients import Language, fill_prompt
 
 
 def fence_rule(language: Language) -> str:

@@ -8,7 +8,7 @@ import os
 import attrs
 
 from astuner.contract.protocols import RunInfo
-from astuner.shared.clients.llm import LLMClient
+from astuner.shared.clients import LLMClient
 
 
 def write_totals(client: LLMClient, run_info: RunInfo, *, judge: str) -> None:

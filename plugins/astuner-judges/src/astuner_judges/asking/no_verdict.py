@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from astuner.contract.schema import Unjudged
-from astuner.shared.clients.llm import ContentFailure, LLMFailed
-from astuner.shared.clients.llm_budget import LLMBudgetSpent
+from astuner.shared.clients import ContentFailure, LLMBudgetSpent, LLMFailed
 
 NO_ANSWER = "No answer was given."
 """The rationale for an empty answer, which is the worst without asking."""

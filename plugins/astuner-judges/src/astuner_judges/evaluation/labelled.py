@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from astuner.contract.errors import DataError
 from astuner.contract.schema import Task
-from astuner.shared.tabular.strict_json import parse_json
+from astuner.shared.tabular import parse_json
 
 GOOD_WORDS = frozenset({"right", "correct", "good", "true", "yes", "pass", "正确", "好", "对"})
 BAD_WORDS = frozenset({"wrong", "incorrect", "bad", "false", "no", "fail", "错误", "差", "错"})

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import asdict, frozen
 
 from astuner.contract.schema import Unjudged, Verdict
-from astuner.shared.clients.llm_budget import Usage
+from astuner.shared.clients import Usage
 from astuner_judges.evaluation.agreement import (
     accuracy,
     cohens_kappa,

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from astuner.contract.schema import Unjudged
-from astuner.shared.clients.llm import LLMClient, LLMFailed
-from astuner.shared.clients.llm_budget import LLMBudgetSpent
-from astuner.shared.clients.llm_json import ask_for_json
+from astuner.shared.clients import LLMBudgetSpent, LLMClient, LLMFailed, ask_for_json
 from astuner_judges.asking import explain_failure, is_due_to_texts
 
 Shape = TypeVar("Shape")

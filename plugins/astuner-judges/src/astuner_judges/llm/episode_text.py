@@ -13,7 +13,7 @@ from attrs import evolve
 from astuner.contract.errors import DataError
 from astuner.contract.schema import Episode, Task, Unjudged
 from astuner.model.reasoning import split_thought
-from astuner.shared.clients.fences import fence
+from astuner.shared.clients import fence
 from astuner_judges.asking import explain_missing_answer
 from astuner_judges.llm.options import LlmJudgeOptions
 

@@ -10,8 +10,7 @@ from attrs import evolve
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols import Judge, JudgeTraits, RunInfo
 from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict
-from astuner.shared.clients.llm import LLMClient
-from astuner.shared.clients.llm_budget import Budget
+from astuner.shared.clients import Budget, LLMClient
 from astuner.shared.install_hints import install_command
 from astuner_judges.asking import write_totals
 from astuner_judges.llm.asker import Asker

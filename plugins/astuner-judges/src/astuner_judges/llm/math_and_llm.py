@@ -11,7 +11,7 @@ from attrs.validators import ge
 from astuner.contract.protocols import Judge, RunInfo
 from astuner.contract.schema import Group, Unjudged, Verdict
 from astuner.episodes.judging.simple_judges import make_judge
-from astuner.shared.clients.llm_budget import Budget
+from astuner.shared.clients import Budget
 from astuner_judges.llm.judge import LlmAsJudge
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.math_judge import MathAnswerAsJudge

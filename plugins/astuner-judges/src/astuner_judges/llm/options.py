@@ -8,8 +8,7 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen
 from attrs.validators import ge, optional
 
-from astuner.shared.clients.llm_options import LLMOptions
-from astuner.shared.clients.prompts import Language
+from astuner.shared.clients import Language, LLMOptions
 
 Mode = Literal["pointwise", "pairwise", "listwise", "relative"]
 VoteAggregation = Literal["mean", "median", "majority"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from astuner.contract.errors import DataError
 from astuner.settings.config.paths import resolve_path
-from astuner.shared.clients.prompts import Prompt, fill_prompt, load_prompt, load_user_prompt
+from astuner.shared.clients import Prompt, fill_prompt, load_prompt, load_user_prompt
 from astuner_judges.asking import fence_rule
 from astuner_judges.llm.options import LlmJudgeOptions, Mode
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from astuner.contract.schema import Unjudged, Verdict
-from astuner.shared.clients.fences import fence
+from astuner.shared.clients import fence
 from astuner_judges.asking import NO_ANSWER
 from astuner_judges.llm.asker import Asker, require_majority
 from astuner_judges.llm.episode_text import shorten, split_beginning

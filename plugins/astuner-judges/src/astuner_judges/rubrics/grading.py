@@ -10,10 +10,7 @@ from typing import Literal, Protocol
 from attrs import frozen
 
 from astuner.contract.schema import Message
-from astuner.shared.clients.fences import fence
-from astuner.shared.clients.llm import LLMClient
-from astuner.shared.clients.llm_json import ask_for_json
-from astuner.shared.clients.prompts import Language, fill_prompt
+from astuner.shared.clients import Language, LLMClient, ask_for_json, fence, fill_prompt
 from astuner_judges.asking import fence_rule
 from astuner_judges.rubrics.options import RubricsOptions
 from astuner_judges.rubrics.rubric import Theme, to_one_line

@@ -10,8 +10,7 @@ from attrs import evolve
 from astuner.contract.protocols import Judge, JudgeTraits, RunInfo
 from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner.model.reasoning import split_thought
-from astuner.shared.clients.llm import LLMClient, LLMFailed
-from astuner.shared.clients.llm_budget import Budget, LLMBudgetSpent
+from astuner.shared.clients import Budget, LLMBudgetSpent, LLMClient, LLMFailed
 from astuner_judges.asking import NO_ANSWER, explain_failure, explain_missing_answer, write_totals
 from astuner_judges.evaluation.labelled import read_query, to_text
 from astuner_judges.rubrics.grading import make_grader

@@ -11,10 +11,8 @@ from attrs import Attribute, evolve, field, frozen
 from attrs.validators import ge, gt, le, matches_re, min_len
 
 from astuner.contract.errors import PluginError
+from astuner.shared.clients import Budget, LLMClient, LLMOptions
 from astuner.shared.clients.embedding import EmbeddingOptions
-from astuner.shared.clients.llm import LLMClient
-from astuner.shared.clients.llm_budget import Budget
-from astuner.shared.clients.llm_options import LLMOptions
 from astuner.shared.install_hints import install_command
 from astuner_judges.evaluation.labelled import Fields
 

@@ -8,8 +8,7 @@ from importlib.metadata import version
 import attrs
 
 from astuner.contract.protocols import RunInfo
-from astuner.shared.clients.llm import LLMClient, LLMFailed
-from astuner.shared.clients.prompts import load_prompt
+from astuner.shared.clients import LLMClient, LLMFailed, load_prompt
 from astuner_judges.rubrics.examples import Example
 from astuner_judges.rubrics.grading import PACKAGE, agreement, make_grader
 from astuner_judges.rubrics.learning import Learner, Say

@@ -9,10 +9,7 @@ from itertools import pairwise
 
 from attrs import define, field, frozen
 
-from astuner.shared.clients.fences import fence
-from astuner.shared.clients.llm import LLMClient, LLMFailed
-from astuner.shared.clients.llm_json import ask_for_json
-from astuner.shared.clients.prompts import fill_prompt
+from astuner.shared.clients import LLMClient, LLMFailed, ask_for_json, fence, fill_prompt
 from astuner_judges.rubrics.examples import Example
 from astuner_judges.rubrics.grading import PACKAGE, Grader, agreement, system_message
 from astuner_judges.rubrics.options import RubricsOptions

@@ -14,9 +14,7 @@ from attrs import frozen
 
 from astuner.contract.errors import DataError, PluginError
 from astuner.contract.protocols import RunInfo
-from astuner.shared.clients.blocking import run_blocking, wait_until
-from astuner.shared.clients.llm import LLMFailed
-from astuner.shared.clients.llm_budget import Budget, LLMBudgetSpent
+from astuner.shared.clients import Budget, LLMBudgetSpent, LLMFailed, run_blocking, wait_until
 from astuner_judges.rubrics.learning import Say
 from astuner_judges.rubrics.options import KEY, WANTED_BY, RubricsOptions
 from astuner_judges.rubrics.provenance import fingerprint, learn_file

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 
-from astuner.contract.protocols import RunInfo
-from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.contract.protocols import RunInfo, settle_sequences
 from astuner.contract.schema import Capabilities, Chunk, Request
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from astuner.runs.training.export import export_model
+from astuner.runs.training import export_model
 from astuner.settings.config.adapters import ADAPTER_FILE
 from astuner_local.trainer.state import FACTS, TENSORS
 

@@ -8,8 +8,7 @@ from typing import Any, Literal, get_args
 from attrs import field, frozen
 from attrs.validators import deep_iterable, ge, gt, in_, instance_of, le, lt, optional
 
-from astuner.runs.training.losses import KlType, LossOptions
-from astuner.runs.training.minibatches import Aggregation
+from astuner.runs.training import Aggregation, KlType, LossOptions
 
 Schedule = Literal["constant", "cosine", "linear"]
 """The schedule of the learning rate after the warm-up."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from astuner.settings.memory_estimate.model_shape import LINEAR, ModelShape
+from astuner.settings.memory_estimate import LINEAR, ModelShape
 from astuner_local.forward.family_names import FAMILIES
 
 FLOAT32 = 4

@@ -11,7 +11,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from astuner.runs.training.losses import stack_token_values, token_terms
+from astuner.runs.training import stack_token_values, token_terms
 from astuner.runs.training.signal import TOKEN_SUMS
 from astuner_local.trainer.attention import Layout, attend_over, make_layout
 from astuner_local.trainer.logprobs import compute_logprobs

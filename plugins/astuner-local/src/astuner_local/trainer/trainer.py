@@ -18,9 +18,7 @@ from torch.optim import Optimizer
 
 from astuner.contract.protocols import Fit
 from astuner.contract.schema import Sample
-from astuner.runs.training.losses import divergence
-from astuner.runs.training.minibatches import compute_token_shares, cut_mini_batches
-from astuner.runs.training.schedule import compute_learning_rate
+from astuner.runs.training import compute_learning_rate, compute_token_shares, cut_mini_batches, divergence
 from astuner.runs.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner.runs.training.token_values import TokenValues
 from astuner_local.forward.choose import make_forward

@@ -21,7 +21,7 @@ from astuner.episodes.judging.estimators import (
     ReinforcePlusPlusEpisode,
     Rloo,
 )
-from astuner.runs.inspection.run import Run
+from astuner.runs.inspection import Run
 
 ESTIMATORS: Mapping[str, type] = {
     "grpo": Grpo,

@@ -8,8 +8,8 @@ from typing import Any
 from attrs import asdict
 
 from astuner.contract.schema import Split
+from astuner.runs.inspection import Run
 from astuner.runs.inspection.comparison import CURVES, compare_runs
-from astuner.runs.inspection.run import Run
 from astuner.runs.inspection.task_scores import TaskScore
 from astuner_logview.errors import BadRequest
 from astuner_logview.index.schema import SPLITS

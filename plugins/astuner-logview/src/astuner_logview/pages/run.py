@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from astuner.contract.errors import AstunerError
-from astuner.runs.inspection.metric_names import find_metric_name
-from astuner.runs.inspection.summary import VALIDATION
+from astuner.runs.inspection import VALIDATION, find_metric_name
 from astuner.runs.store.metric_rows import read_curve
 from astuner_logview.index.schema import SPLITS
 from astuner_logview.library import Library, LibraryRun

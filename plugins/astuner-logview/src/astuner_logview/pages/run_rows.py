@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from astuner.runs.inspection.summary import REWARD, summarise
+from astuner.runs.inspection import REWARD, summarise
 from astuner.runs.store.metric_rows import read_curve
 from astuner_logview.index.schema import SPLITS
 from astuner_logview.library import Library, LibraryRun, find_origin

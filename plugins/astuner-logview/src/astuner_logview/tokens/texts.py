@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from astuner.model.rendering.decoding import TextStream
-from astuner.runs.inspection.stored_tokenizer import StoredTokenizer
+from astuner.model.rendering import TextStream
+from astuner.runs.inspection import StoredTokenizer
 
 BYTE = range(256)
 LOOK_BACK = 16

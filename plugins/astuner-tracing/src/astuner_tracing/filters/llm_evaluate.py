@@ -14,12 +14,16 @@ from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 
 from astuner.contract.errors import DataError
-from astuner.shared.clients.blocking import run_blocking
-from astuner.shared.clients.fences import fence
-from astuner.shared.clients.llm import AnswerMalformed, LLMClient, LLMFailed
-from astuner.shared.clients.llm_budget import LLMBudgetSpent
-from astuner.shared.clients.llm_json import ask_for_json
-from astuner.shared.clients.llm_options import LLMOptions
+from astuner.shared.clients import (
+    AnswerMalformed,
+    LLMBudgetSpent,
+    LLMClient,
+    LLMFailed,
+    LLMOptions,
+    ask_for_json,
+    fence,
+    run_blocking,
+)
 from astuner_tracing.counts import Tally
 from astuner_tracing.tasks import Candidate
 

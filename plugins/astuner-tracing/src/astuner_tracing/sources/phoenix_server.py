@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from astuner.contract.errors import DataError, PluginError
-from astuner.shared.clients.backoff import pause_before_retry
+from astuner.shared.clients import pause_before_retry
 from astuner.shared.install_hints import install_command
 from astuner_tracing.annotations import add_score, parse_annotator, to_number
 from astuner_tracing.attributes import get_at, get_text

@@ -18,8 +18,7 @@ from trinity.buffer import get_buffer_reader
 from trinity.common.config import BufferConfig
 from trinity.common.experience import EID, CustomField, Experience
 
-from astuner.runs.training.minibatches import Aggregation, compute_token_shares
-from astuner.runs.training.schedule import compute_learning_rate
+from astuner.runs.training import Aggregation, compute_learning_rate, compute_token_shares
 from astuner_trinity.layout import Layout
 from astuner_trinity.rows import (
     AGENT,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from attrs import define, field
 
-from astuner.runs.training.losses import TokenTerms, stack_token_values
+from astuner.runs.training import TokenTerms, stack_token_values
 from astuner.runs.training.token_values import STACKED
 from astuner_trinity.token_parts import write_part
 

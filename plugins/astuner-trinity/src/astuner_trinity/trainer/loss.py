@@ -12,7 +12,7 @@ from attrs import frozen
 from trinity.algorithm.entropy_loss_fn.entropy_loss_fn import EntropyLossFn
 from trinity.algorithm.policy_loss_fn.policy_loss_fn import PolicyLossFn
 
-from astuner.runs.training.losses import LossOptions, TokenTerms, token_terms
+from astuner.runs.training import LossOptions, TokenTerms, token_terms
 from astuner_trinity.rows import MEASURED
 from astuner_trinity.trainer.kept_values import KeptValues
 

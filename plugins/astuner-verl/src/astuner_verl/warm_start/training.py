@@ -14,12 +14,9 @@ from astuner.contract.protocols import Fit, RunInfo, WarmStartJob, WarmStartResu
 from astuner.contract.schema import Sample
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.model.rendering import load_renderer
-from astuner.runs.training.adapters import check_whole_model
-from astuner.runs.training.export import export_model, read_dtype
-from astuner.runs.training.minibatches import compute_token_shares
-from astuner.runs.training.schedule import compute_learning_rate
+from astuner.runs.training import check_whole_model, compute_learning_rate, compute_token_shares, export_model, read_dtype
 from astuner.runs.training.supervised import SCHEDULE, count_steps, count_warmup_steps, train_on_demonstrations
-from astuner.shared.processes.gpus import gpu_count
+from astuner.shared.processes import gpu_count
 from astuner.shared.services.ray import ADDRESS
 from astuner.shared.services.running import ServiceHost
 from astuner_verl.cluster import attach, check_address, check_room, check_versions
