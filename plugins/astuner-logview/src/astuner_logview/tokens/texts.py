@@ -13,8 +13,6 @@ from astuner.model.rendering import TextStream
 from astuner.runs.inspection import StoredTokenizer
 
 BYTE = range(256)
-LOOK_BACK = 16
-"""Tokens before a chunk with which it is decoded, where each token cannot be decoded alone."""
 
 
 class TokenTexts:
