@@ -388,14 +388,14 @@ def test_whatever_a_tracker_raises_fails_its_episode_which_is_left_out(games: An
 
 @pytest.mark.parametrize("isolation", ["async", "thread"])
 def test_what_takes_too_long_to_close_is_told(games: Any, monkeypatch: pytest.MonkeyPatch, isolation: str):
-    monkeypatch.setattr("astuner.episodes.rollout.environments.lifetime.CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("astuner.episodes.rollout.environments.living_environment.CLOSE_TIMEOUT_S", 0.1)
     games.options = {"isolation": isolation}
     assert games.play("HangsInClose", "7").reward == 1.0
     assert [text.partition(" could not be closed: ")[2] for text in games.told] == ["not within 0.1 s"]
 
 
 def test_what_blocks_its_thread_past_the_time_limit_is_closed_in_the_end(games: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("astuner.episodes.rollout.environments.lifetime.CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("astuner.episodes.rollout.environments.living_environment.CLOSE_TIMEOUT_S", 0.1)
     games.options = {"isolation": "thread", "episode_timeout_s": 0.5}
     assert games.play("BlocksForLong", "7").failures[-1].reason == "timeout"
     for thread in threading.enumerate():

@@ -19,7 +19,6 @@ from astuner.episodes.containment.endings import describe_raised
 from astuner.episodes.containment.tracebacks import locate_error
 from astuner.episodes.containment.user_code import UserCode
 from astuner.episodes.judging.judge_threads import run_in_thread
-from astuner.episodes.judging.tune_functions import TuneFunction, is_tune_function
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
 
 ComputeReward = Callable[[WorkflowTask, WorkflowOutput], Any]
@@ -57,9 +56,11 @@ def make_judge(judge: Any, *, blame: str | None = None, auxiliary_models: Mappin
     if has_methods(judge, "observe", "judge"):
         return JudgeAdapter(judge)
     blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
-    if inspect.isroutine(judge) and is_tune_function(judge):
+    if inspect.isroutine(judge):
+        from astuner.episodes.judging.tune_functions import TuneFunction, is_tune_function
+
         try:
-            judge = TuneFunction(judge, auxiliary_models or {})
+            judge = TuneFunction(judge, auxiliary_models or {}) if is_tune_function(judge) else judge
         except TypeError as error:
             raise PluginError(f"{blame} {error}") from error
     simple = has_methods(judge, "compute_reward")

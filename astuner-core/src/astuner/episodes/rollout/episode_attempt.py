@@ -21,7 +21,6 @@ from astuner.episodes.containment.user_code import UserCode
 from astuner.episodes.judging.failures import collect_observations
 from astuner.episodes.judging.simple_judges import make_workflow_task
 from astuner.episodes.rollout.detection import EpisodeEnded, Watch, abnormal_verdict
-from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed
 from astuner.episodes.rollout.episode_failures import (
     FirstMessagesTooLong,
     classify_environment_error,
@@ -38,7 +37,7 @@ from astuner.episodes.rollout.sample_limit import SampleLimit
 from astuner.episodes.rollout.seeds import derive_seed
 
 if TYPE_CHECKING:
-    from astuner.episodes.rollout.environments.lifetime import LivingEnvironment
+    from astuner.episodes.rollout.environments.living_environment import LivingEnvironment
     from astuner.episodes.rollout.environments.loop_factory import LoopFactory
     from astuner.model.gateway import EpisodeSpec, Gateway
 
@@ -133,6 +132,8 @@ class EpisodeAttempt:
         return checked.output
 
     def _explain(self, error: Exception) -> Failure:
+        from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed
+
         of_calls, living = self._recorder.failures.reason, self._living
         match error:
             case CallTimeout():

@@ -17,7 +17,6 @@ from astuner.contract.protocols import EpisodeStore, Workflow
 from astuner.contract.schema import Episode, Failure, Group, Sampling, Split, Task, Unjudged
 from astuner.contract.user_values.changes import ChangeCounts
 from astuner.episodes.judging.group_judging import GIVEN_NO_REWARD, find_absent_agents, judge_group
-from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed
 from astuner.episodes.rollout.episode_attempt import EpisodeAttempt, RolloutTools
 from astuner.episodes.rollout.episode_failures import OWN, SURROUNDINGS
 from astuner.episodes.rollout.failure_worth import describe_rewarding_failures
@@ -221,6 +220,8 @@ def _make_executor(parts: Parts, run_info: RunInfo) -> Executor:
 
 
 def _refuse_without_environment() -> Workflow:
+    from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed
+
     raise EnvironmentFailed("the task has no environment, and there is no workflow to play it")
 
 

@@ -16,7 +16,6 @@ from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.exhaustion import explain_exhaustion
 from astuner.runs.driver.replayed_steps import ReplayedSteps, forget_lost_episodes
 from astuner.runs.driver.reporting import Loggers
-from astuner.runs.store.checkpoints import prune_checkpoints, record_validation
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.kept_tokenizer import keep_tokenizer
 
@@ -115,12 +114,16 @@ def drive(
                     loggers.log(event.step, event.metrics)
                     loggers.log_episodes(event.step, event.groups)
                     if trainer.keep_best and event.step > 0 and RANKED in event.metrics:
+                        from astuner.runs.store.checkpoints import record_validation
+
                         record_validation(directory, event.step, RANKED, event.metrics[RANKED])
                     _report_groups(hooks, event.groups)
                     for text in progress.faults.add(event.groups):
                         control.notify(text, "warning")
                     hooks.validation_finished(event)
                 case CheckpointSaved():
+                    from astuner.runs.store.checkpoints import prune_checkpoints
+
                     control.store.sync()
                     directory.write_state(checkpoint=event.step)
                     if (damage := prune_checkpoints(directory, keep=trainer.max_checkpoints_to_keep)) is not None:

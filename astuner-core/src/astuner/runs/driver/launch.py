@@ -15,7 +15,6 @@ from astuner.runs.driver.run_outcome import RunOutcome
 from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.driver.run_session import RunSession
 from astuner.runs.driver.start_step import StartStep, choose_start
-from astuner.runs.store.checkpoints import check_intact
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.token_store import TokenStore
 from astuner.settings.planning.plan import Plan, plan_run
@@ -73,6 +72,8 @@ def evaluate_run(request: RunRequest, checkpoint: Path | None = None, switch: St
         record = _hold_directory(directory, plan, stack)
         delete_leftovers(directory)
         if checkpoint is not None:
+            from astuner.runs.store.checkpoints import check_intact
+
             check_intact(checkpoint)
         session = RunSession(plan, directory, StartStep(), request=request, stack=stack, record=record)
         if switch is not None:

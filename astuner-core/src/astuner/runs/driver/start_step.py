@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from astuner.contract.errors import UsageError
-from astuner.runs.store.checkpoints import check_intact, find_checkpoint, find_last_intact, forget_validations, set_aside
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.token_store import TokenStore
 
@@ -35,6 +34,8 @@ class StartStep:
 
     def leave_later(self, directory: RunDirectory) -> None:
         """Take later checkpoints, validations and records out of the way, once nothing can refuse the resume any more."""
+        from astuner.runs.store.checkpoints import forget_validations, set_aside
+
         set_aside(directory, after=self.step)
         forget_validations(directory, after=self.step)
         TokenStore(directory.trained_tokens).truncate_after(self.step)
@@ -50,6 +51,7 @@ def choose_start(directory: RunDirectory, plan: Plan, *, resume: bool, resume_fr
             raise UsageError(f"--resume-from {resume_from}: {directory.path} holds no checkpoint yet; start without it")
         return StartStep()
     from astuner.runs.driver.resume import check_same_run, is_same_length
+    from astuner.runs.store.checkpoints import check_intact, find_checkpoint, find_last_intact
 
     status = directory.state.get("status")
     if not resume:

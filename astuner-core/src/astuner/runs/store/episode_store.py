@@ -19,7 +19,6 @@ from astuner.runs.store.codec import (
     load_episode,
     load_verdict,
 )
-from astuner.runs.store.episode_index import EpisodeIndex
 from astuner.runs.store.store_lines import UNREADABLE, read_line, read_records, seal
 from astuner.shared.private_files import open_private
 
@@ -251,6 +250,8 @@ def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> 
 
     The last record of each id wins, and those of steps that were cut off are left out.
     """
+    from astuner.runs.store.episode_index import EpisodeIndex
+
     index = EpisodeIndex(directory / f"{split}.jsonl", step)
     for indexed in index:
         if (episode := index.load(indexed)) is not None:

@@ -11,7 +11,6 @@ from astuner.breakpoints.terminal import TERMINAL
 from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.episodes.builtin.loggers.step_figures import Row, format_figures, format_waterfall, thin_rows
-from astuner.episodes.builtin.loggers.step_table import build_step_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -146,6 +145,8 @@ class _LiveTable:
 
     def _build_table(self, shown: Sequence[Row]) -> RenderableType:
         from rich.console import Group
+
+        from astuner.episodes.builtin.loggers.step_table import build_step_table
 
         table = build_step_table(self._title, self._rows, shown, self.step_url)
         return Group(table, _make_bar(*self._progress)) if self._progress else table

@@ -16,7 +16,6 @@ from astuner.episodes.builtin.trackers.path_rows import (
     make_sample,
     take_row,
 )
-from astuner.episodes.builtin.trackers.text_merging import merge_by_text
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import RunInfo
@@ -48,6 +47,8 @@ class TimelineTracker:
         done: dict[int, int] = {}
         rows = take_path_rows(calls, done)
         if self._merges_text:
+            from astuner.episodes.builtin.trackers.text_merging import merge_by_text
+
             rows = merge_by_text(rows, ignore_tools=self._ignores_tools)
         return Tracked(
             samples=[make_sample(row, identity) for row in rows],

@@ -9,7 +9,7 @@ from astuner.episodes.rollout.environments.conversation_room import ContextLimit
 from astuner.episodes.rollout.environments.environment_loop import EnvironmentLoop, LoopOptions
 
 if TYPE_CHECKING:
-    from astuner.episodes.rollout.environments.lifetime import LivingEnvironment
+    from astuner.episodes.rollout.environments.living_environment import LivingEnvironment
     from astuner.model.rendering import TemplateRenderer
 
 

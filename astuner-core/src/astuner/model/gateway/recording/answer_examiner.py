@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from astuner.model.gateway.recording.sampled_answer import build_sampled, find_leaky_tokens
-
 if TYPE_CHECKING:
     from astuner.contract.protocols import Sampled
     from astuner.model.gateway.recording.running_call import FinishedCall
@@ -25,8 +23,12 @@ class AnswerExaminer:
         """Return why the episode ends with this call, to which these tools were shown; None if it goes on."""
         if self._examine is None or done.call.untrained is not None:
             return None
+        from astuner.model.gateway.recording.sampled_answer import build_sampled
+
         return self._examine(build_sampled(done, tools, self._renderer, self._leaky))
 
     @cached_property
     def _leaky(self) -> Mapping[int, str]:
+        from astuner.model.gateway.recording.sampled_answer import find_leaky_tokens
+
         return find_leaky_tokens(self._renderer)

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from attrs import frozen
 
-from astuner.model.gateway.recording.answer_examiner import AnswerExaminer
 from astuner.model.gateway.recording.call_policy import CallPolicy
 from astuner.model.gateway.recording.call_seeds import CallIds, Seeds
-from astuner.model.gateway.recording.chat_call_maker import ChatCallMaker
-from astuner.model.gateway.recording.engine_sessions import EngineSessions
-from astuner.model.gateway.recording.length_limits import Lengths
-from astuner.model.gateway.recording.prompt_placer import PromptPlacer
-from astuner.model.gateway.recording.token_call_maker import TokenCallMaker
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Engine
@@ -44,6 +38,8 @@ def choose_call_maker(parts: EpisodeParts, renderer: TemplateRenderer | None) ->
     policy = CallPolicy(spec, engine.capabilities, parts.ledger.notice)
     ids = CallIds(spec.episode_id)
     if not engine.capabilities.token_ids:
+        from astuner.model.gateway.recording.chat_call_maker import ChatCallMaker
+
         return ChatCallMaker(
             engine=cast("ChatEngine", engine),
             ledger=parts.ledger,
@@ -52,6 +48,12 @@ def choose_call_maker(parts: EpisodeParts, renderer: TemplateRenderer | None) ->
             ids=ids,
             timeout_s=spec.llm_timeout_s,
         )
+    from astuner.model.gateway.recording.answer_examiner import AnswerExaminer
+    from astuner.model.gateway.recording.engine_sessions import EngineSessions
+    from astuner.model.gateway.recording.length_limits import Lengths
+    from astuner.model.gateway.recording.prompt_placer import PromptPlacer
+    from astuner.model.gateway.recording.token_call_maker import TokenCallMaker
+
     assert renderer is not None
     return TokenCallMaker(
         renderer=renderer,
