@@ -151,9 +151,10 @@ def test_what_of_a_script_does_not_come_along_has_a_reason_of_its_own(tmp_path: 
     answers = {answer.key: answer for answer in imported.answers}
     assert "the first of 2 files" in answers["data.train_files"].reason
     assert "images" in answers["data.image_key"].reason
-    for key in ("model_engine", "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method"):
-        assert "FSDP is the training engine" in answers[key].reason
-    assert "NNODES_OF_MINE" in answers["trainer.nnodes"].reason
+    megatron = "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method"
+    assert "FSDP is the training engine" in answers[megatron].reason
+    for key in ("model_engine", "trainer.nnodes"):
+        assert "under `case`, which is not run here" in answers[key].reason
     assert "$(date +%Y)" in answers["trainer.experiment_name"].reason
     assert all(answer.keys or answer.reason for answer in imported.answers)
 

@@ -46,7 +46,7 @@ def explain_missing_module(error: BaseException) -> str:
 def explain_missing_package(spec: str) -> str:
     """Return what to install for `module:Class` of one of our packages; empty for others and for installed ones."""
     package = re.split(r"[^\w]", spec.strip(), maxsplit=1)[0].replace("_", "-")
-    if package not in read_published().packages or is_installed(package):
+    if package not in read_known_packages().packages or is_installed(package):
         return ""
     return f" It comes with {package}: {install_command(package)}"
 
