@@ -84,6 +84,14 @@ def test_the_rules_are_of_environments_that_exist():
     assert {*RULES["reach"], *RULES["always"]["names"], *RULES["engines"]["names"]} <= {*ENVIRONMENTS}
 
 
+def test_mypy_checks_every_package():
+    parser = configparser.ConfigParser()
+    parser.read(REPOSITORY / "mypy.ini", encoding="utf-8")
+    packages = {str(path.relative_to(REPOSITORY)) for path in REPOSITORY.glob("plugins/*/src")} | {"astuner-core/src"}
+    for key, separator in (("files", ", "), ("mypy_path", ":")):
+        assert sorted(packages - set(parser["mypy"][key].split(separator))) == []
+
+
 def test_every_path_of_tox_exists():
     paths = reach.NAMED.findall((REPOSITORY / "tox.ini").read_text(encoding="utf-8"))
     assert [path for path in paths if not path.startswith(".tox/") and not (REPOSITORY / path).exists()] == []
