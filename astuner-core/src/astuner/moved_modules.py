@@ -34,7 +34,7 @@ _RENAMED: Mapping[str, str] = {
     "thoughts": "astuner.model.reasoning",
     "venvs": "astuner_trinity.own_venv",
 }
-_MOVED = {f"astuner.{room}": f"astuner.{wing}.{room}" for wing, rooms in _WINGS.items() for room in rooms.split()} | {
+MOVED = {f"astuner.{room}": f"astuner.{wing}.{room}" for wing, rooms in _WINGS.items() for room in rooms.split()} | {
     f"astuner.{old}": new for old, new in _RENAMED.items()
 }
 
@@ -55,6 +55,6 @@ def find_present_name(module: str) -> str | None:
     """Return the present name of a module of earlier states; None if none of its packages has moved."""
     parts = module.split(".")
     for depth in range(len(parts), 1, -1):
-        if (new := _MOVED.get(".".join(parts[:depth]))) is not None:
+        if (new := MOVED.get(".".join(parts[:depth]))) is not None:
             return ".".join([new, *parts[depth:]])
     return None
