@@ -32,6 +32,7 @@ from astuner.settings.plugins.drivers import load
 from astuner_tools.config_import.agent_file import AGENT_FILE, add_agent, check_agent
 from astuner_tools.config_import.native_keys import translate_native
 from astuner_tools.config_import.shell_overrides import ShellOverrides, read_shell_overrides
+from astuner_tools.config_import.task_files import find_missing_files
 
 __all__ = ["Imported", "import_config", "list_sources", "write_yaml"]
 
@@ -196,6 +197,7 @@ def _drop_faults(
                 problems += align(alignment, loaded, ask_trainer=False).problems
         if sum(_drop(problem, roots, answers) for problem in problems) == 0:
             break
+    problems += find_missing_files(loaded)
     return [evolve(problem, file=None, line=None) for problem in problems], not ask_trainer
 
 
