@@ -75,10 +75,11 @@ def test_a_sound_distribution_passes(cli: Cli, offer: Callable[..., Path]) -> No
     assert "judge strict (acme_judges.strict:Strict)\n  passed  It can be imported" in found.out
 
 
-def test_it_says_how_to_run_the_rules_that_wait_for_data(cli: Cli, offer: Callable[..., Path]) -> None:
-    offer_strict(offer)
+@pytest.mark.parametrize(("name", "shown"), [("strict", "TestStrict"), ("very_strict", "TestVeryStrict"), ("a-b.c", "TestABC")])
+def test_it_says_how_to_run_the_rules_that_wait_for_data(cli: Cli, offer: Callable[..., Path], name: str, shown: str) -> None:
+    offer({"strict": STRICT}, {"judge": {name: "acme_judges.strict:Strict"}})
     out = cli("plugin", "check", "acme-judges").out
-    assert "rules wait for data: run them in your tests: class TestStrict(JudgeContract)" in out
+    assert f"rules wait for data: run them in your tests: class {shown}(JudgeContract)" in out
 
 
 def test_the_name_is_compared_as_pip_does(cli: Cli, offer: Callable[..., Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -68,7 +69,7 @@ def _rules(count: int) -> str:
 
 
 def _example(component: ComponentCheck) -> str:
-    name = "".join(part.capitalize() for part in component.candidate.name.split("_"))
+    name = "".join(part.capitalize() for part in re.split(r"[^A-Za-z0-9]+", component.candidate.name))
     return f"class Test{name}({component.contract})"
 
 
