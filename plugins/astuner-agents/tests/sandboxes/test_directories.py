@@ -63,13 +63,18 @@ def test_their_files_count(sandboxes: BubblewrapSandboxes) -> None:
     use(sandboxes, SPEC, play)
 
 
+def test_the_working_directory_holds_nothing_of_the_machine(tmp_path: Path) -> None:
+    shown = BubblewrapSandboxes(BubblewrapSandboxes.Options(directory=str(tmp_path), warm=0, read_only=("/work/data",)))
+    assert shown.wrap(tmp_path).workdir == "/workdir"
+
+
 @pytest.mark.parametrize("path", ["/usr/own", "/etc", "/", "relative", "/tmp", "/home", "/proc/own"])
 def test_one_that_is_taken_is_refused(sandboxes: BubblewrapSandboxes, path: str, tmp_path: Path) -> None:
     async def play(session: SandboxSession) -> None:
         raise AssertionError("it was opened")
 
     with pytest.raises(ValueError, match=f"cannot show a separate directory at {path}: "):
-        use(sandboxes, SandboxSpec(episode_id="a", directories=(path,)), play)
+        use(sandboxes, SandboxSpec(episode_id="a", workdir="/app", directories=(path,)), play)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,7 +20,9 @@ from astuner_agents.sandboxes.supervisor import PROGRAM, find_interpreter
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt")
 """What is shown of the system."""
 NOBODY = 65534
-HOME, WORK = "/home/agent", "/work"
+HOME = "/home/agent"
+WORK, OTHER_WORK = "/work", "/workdir"
+"""The working directory, and the one where something of the machine is shown below the first."""
 KEPT = ("SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER")
 """The capabilities of the supervisor, for a run as root; its commands have none."""
 
@@ -86,13 +88,14 @@ class BubblewrapSandboxes(ProcessSandboxes):
     def wrap(self, directory: Path) -> Wrapping:
         """Put the supervisor into namespaces; its directories are /work, /home/agent and /tmp."""
         programs = str(PROGRAM.parent)
-        own = {WORK: "work", HOME: "home", "/tmp": "tmp"}
         shown = self._list_shown()
+        work = OTHER_WORK if any(_is_below(one, (WORK,)) for one in (*shown, programs)) else WORK
+        own = {work: "work", HOME: "home", "/tmp": "tmp"}
         words = self._list_words()
-        words += _make_parents([HOME])
+        words += _make_parents([HOME], own)
         for inside, name in own.items():
             words += ["--bind", str(directory / name), inside]
-        words += _make_parents([*shown, programs])
+        words += _make_parents([*shown, programs], own)
         for path in shown:
             words += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind-try", path, path]
         words += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(64 * 1024**2), "--tmpfs", "/dev/shm"]
@@ -100,7 +103,7 @@ class BubblewrapSandboxes(ProcessSandboxes):
         is_root = os.geteuid() == 0
         return Wrapping(
             command=tuple(words),
-            workdir=WORK,
+            workdir=work,
             home=HOME,
             tmp="/tmp",
             # Nothing is removed through a directory in which something of the machine is shown.
@@ -116,7 +119,7 @@ class BubblewrapSandboxes(ProcessSandboxes):
         places = {workdir: "work", **folders}
         for path in places:
             self._check_place(path)
-        words = [*wrapping.command[:-1], *_make_parents([*places])]
+        words = [*wrapping.command[:-1], *_make_parents([*places], (wrapping.workdir, HOME, "/tmp"))]
         for inside, name in places.items():
             words += ["--bind", str(directory / name), inside]
         return evolve(
@@ -151,10 +154,10 @@ class BubblewrapSandboxes(ProcessSandboxes):
         return [path for path in SYSTEM if os.path.lexists(path)] + found
 
 
-def _make_parents(paths: Iterable[str]) -> list[str]:
+def _make_parents(paths: Iterable[str], own: Container[str]) -> list[str]:
     """Return the words that make the directories around paths; those that bwrap makes itself are for one user alone."""
     parents = sorted({str(parent) for path in paths for parent in Path(path).parents})
-    made = [parent for parent in parents if parent not in ("/", "/tmp", HOME, WORK) and not _is_below(parent, SYSTEM)]
+    made = [parent for parent in parents if parent != "/" and parent not in own and not _is_below(parent, SYSTEM)]
     return [word for parent in made for word in ("--perms", "0755", "--dir", parent)]
 
 
