@@ -25,8 +25,6 @@ from astuner.settings.config.places import ROOT
 from astuner.settings.config.show import dump_yaml
 from astuner.settings.config.trees import Tree, change_leaves, flatten, get, put
 from astuner.settings.config.yaml_lines import read_yaml
-from astuner.settings.planning.chooser import Chooser
-from astuner.settings.planning.component_checks import check_named_files
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load
 from astuner_tools.config_import.agent_file import AGENT_FILE, add_agent, check_agent
@@ -188,7 +186,7 @@ def _drop_faults(
     problems: list[Problem] = []
     for _ in range(MOST_ROUNDS):
         loaded = _load(roots, target)
-        problems = [*loaded.problems, *_find_missing_files(loaded)]
+        problems = [*loaded.problems]
         if alignment is not None and all(_is_for_the_user(problem.key or "") for problem in problems):
             try:
                 problems += align(alignment, loaded, ask_trainer=ask_trainer).problems
@@ -199,19 +197,6 @@ def _drop_faults(
             break
     problems += find_missing_files(loaded)
     return [evolve(problem, file=None, line=None) for problem in problems], not ask_trainer
-
-
-def _find_missing_files(loaded: LoadedConfig) -> Sequence[Problem]:
-    """Return a problem for each file of tasks that is not here; a reader that is not here is reported elsewhere."""
-    section, key = loaded.config.task_reader, f"{ROOT}.task_reader.type"
-    options = section.get_options(section.type)
-    reader = Chooser(loaded, Catalog.discover()).choose("reader", section.type, key, options, f"task_reader.{section.type}")
-    try:
-        if reader is not None:
-            check_named_files(loaded, reader)
-    except ConfigError as error:
-        return error.problems
-    return ()
 
 
 def _load(roots: Tree, target: Path) -> LoadedConfig:
