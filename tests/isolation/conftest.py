@@ -24,8 +24,10 @@ def core_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def trinity_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _build_wheel(REPOSITORY / "plugins" / "astuner-trinity", tmp_path_factory.mktemp("trinity"))
+def plugin_wheels(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
+    """What makes environments of backbones, and what the projects of tests are made of."""
+    out = tmp_path_factory.mktemp("plugins")
+    return [_build_wheel(REPOSITORY / "plugins" / name, out / name) for name in ("astuner-trinity", "astuner-devkit")]
 
 
 @pytest.fixture(scope="session")

@@ -100,10 +100,10 @@ class User:
 
 
 @pytest.fixture
-def user(tmp_path: Path, core_wheel: Path, trinity_wheel: Path) -> User:
+def user(tmp_path: Path, core_wheel: Path, plugin_wheels: Sequence[Path]) -> User:
     user = User(tmp_path, tmp_path / "wheels")
     user.wheels.mkdir()
-    for wheel in (core_wheel, trinity_wheel):
+    for wheel in (core_wheel, *plugin_wheels):
         shutil.copy2(wheel, user.wheels)
     write_wheel(user.wheels, "acme-backbone", "1.0", FILES, OFFER, REQUIRES)
     user.write_wheel("acme-lib", "1.0", ["acme-arrays<2"])
@@ -113,7 +113,7 @@ def user(tmp_path: Path, core_wheel: Path, trinity_wheel: Path) -> User:
     user.write_wheel("acme-agent", "3.0")
     make = [sys.executable, "-m", "uv", "venv", "-q", "--python", sys.executable, str(tmp_path / "venv")]
     subprocess.run(make, check=True, timeout=120)
-    user.install("astuner-core", "acme-backbone", "acme-agent")
+    user.install("astuner-core", "astuner-devkit", "acme-backbone", "acme-agent")
     return user
 
 
