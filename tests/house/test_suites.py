@@ -80,6 +80,11 @@ def test_every_line_of_the_rules_names_files(path: str):
     assert reach.list_files((path.removeprefix(":!"),))
 
 
+@pytest.mark.parametrize("path", [path for path in RULES["engines"]["reach"] if path.startswith(":(exclude,glob)")])
+def test_every_room_that_an_engine_does_not_enter_exists(path: str):
+    assert reach.list_files((path.replace(":(exclude,glob)", ":(glob)"),))
+
+
 def test_the_rules_are_of_environments_that_exist():
     assert {*RULES["reach"], *RULES["always"]["names"], *RULES["engines"]["names"]} <= {*ENVIRONMENTS}
 

@@ -29,25 +29,21 @@ class InternalImport:
     def describe(self, below: Path | None = None) -> str:
         """Return place, module and remedy in one line; the file relative to a directory."""
         file = self.file.relative_to(below) if below is not None else self.file
-        close = difflib.get_close_matches(self.name, [name.removesuffix(".*") for name in public_modules()], n=1, cutoff=0.75)
+        close = difflib.get_close_matches(self.name, [*public_modules()], n=1, cutoff=0.75)
         hint = f"did you mean {close[0]}? " if close else ""
         return f"{file}:{self.line}: imports {self.name}, which is internal; {hint}docs/api.md lists what a plugin may import"
 
 
 @cache
 def public_modules() -> Mapping[str, str]:
-    """Return the stability of each public module; `NAME.*` is a package and every module in it."""
+    """Return the stability of each public module."""
     found: dict[str, str] = tomllib.loads(LIST.read_text(encoding="utf-8"))
     return found
 
 
 def is_public(module: str) -> bool:
     """Whether a plugin may import a module of core."""
-    listed = public_modules()
-    if any(map(_is_private, module.split("."))):
-        return False
-    parents = [module, *(module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1))]
-    return module in listed or any(f"{parent}.*" in listed for parent in parents)
+    return module in public_modules() and not any(map(_is_private, module.split(".")))
 
 
 def internal_imports(files: Iterable[Path]) -> list[InternalImport]:
