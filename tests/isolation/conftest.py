@@ -56,7 +56,7 @@ def wheel(tmp_path: Path) -> Wheel:
 
 @pytest.fixture
 def environment(tmp_path: Path, core_wheel: Path, tokenizer: Path) -> Environment:
-    """An environment with nothing of ours but core."""
+    """An environment with nothing of ours but core, and the test kit of the environment of the tests."""
     home = tmp_path / "venv"
     subprocess.run(
         [sys.executable, "-m", "uv", "venv", "--python", sys.executable, str(home)], check=True, capture_output=True, timeout=120

@@ -64,9 +64,9 @@ def test_debug_without_an_engine_names_what_brings_one(environment: Environment)
 
 def test_a_core_without_its_rollout_extra_names_the_one_command(environment: Environment, wheel: Wheel) -> None:
     # Goes before the right one, so that the requirement of the extra is not met.
-    environment.install(wheel("starlette", "0.0.1", {}, files={"starlette.py": BROKEN}, requires=()))
+    environment.install(wheel("uvicorn", "0.0.1", {}, files={"uvicorn.py": BROKEN}, requires=()))
     refused = environment.run(environment.project())
     assert refused.returncode == 2
-    assert "starlette>=0.40 (0.0.1 is installed)" in refused.stderr
+    assert "uvicorn>=0.30 (0.0.1 is installed)" in refused.stderr
     assert "pip install 'astuner-core[rollout]'" in refused.stderr
     assert "Traceback" not in refused.stderr

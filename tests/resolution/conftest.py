@@ -12,7 +12,7 @@ from harness import REPOSITORY
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel of every package."""
     out = tmp_path_factory.mktemp("published")
-    for source in (REPOSITORY / "astuner-core", *sorted((REPOSITORY / "plugins").glob("astuner-*"))):
+    for source in (REPOSITORY / "astuner-core", *sorted((REPOSITORY / "plugins").glob("astuner*"))):
         build = [sys.executable, "-m", "uv", "build", "-q", "--wheel", "--no-build-isolation", "--python", sys.executable]
         subprocess.run([*build, "--out-dir", str(out), str(source)], check=True, timeout=300)
     return out
