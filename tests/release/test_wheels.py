@@ -24,7 +24,7 @@ WHOLE = "astuner"
 """The package that has no code and needs the others."""
 USERS_OF_INTERNALS = ("astuner-devkit", "astuner-tools")
 """They use modules of core that are not public, so they fit one version of it."""
-INSTALLING = re.compile(r"^(?: {4})?(pip install "?astuner\b.*)$", re.MULTILINE)
+INSTALLING = re.compile(r'^(?: {4})?(pip install (?:"?astuner-core\b.*|astuner|astuner-devkit))$', re.MULTILINE)
 
 
 def commands(document: Path) -> list[str]:
