@@ -1,37 +1,20 @@
 """Clients of services outside the run, shared by readers, judges and trackers."""
 
-from astuner.shared.clients.backoff import parse_retry_after, pause_before_retry, spread
-from astuner.shared.clients.blocking import (
-    Run,
-    call_with_runner,
-    run_blocking,
-    wait_until,
-)
-from astuner.shared.clients.fences import fence
-from astuner.shared.clients.llm import (
-    AnswerMalformed,
-    AnswerRefused,
-    ContentFailure,
-    LLMClient,
-    LLMFailed,
-)
-from astuner.shared.clients.llm_budget import (
-    Budget,
-    Limits,
-    LLMBudgetSpent,
-    Usage,
-)
-from astuner.shared.clients.llm_cache import LLMCache
-from astuner.shared.clients.llm_endpoint import find_endpoint
-from astuner.shared.clients.llm_json import ask_for_json
-from astuner.shared.clients.llm_options import LLMOptions
-from astuner.shared.clients.prompts import (
-    Language,
-    Prompt,
-    fill_prompt,
-    load_prompt,
-    load_user_prompt,
-)
+from typing import TYPE_CHECKING
+
+from astuner.shared.lazy_names import import_on_use
+
+if TYPE_CHECKING:
+    from astuner.shared.clients.backoff import parse_retry_after, pause_before_retry, spread
+    from astuner.shared.clients.blocking import Run, call_with_runner, run_blocking, wait_until
+    from astuner.shared.clients.fences import fence
+    from astuner.shared.clients.llm import AnswerMalformed, AnswerRefused, ContentFailure, LLMClient, LLMFailed
+    from astuner.shared.clients.llm_budget import Budget, Limits, LLMBudgetSpent, Usage
+    from astuner.shared.clients.llm_cache import LLMCache
+    from astuner.shared.clients.llm_endpoint import find_endpoint
+    from astuner.shared.clients.llm_json import ask_for_json
+    from astuner.shared.clients.llm_options import LLMOptions
+    from astuner.shared.clients.prompts import Language, Prompt, fill_prompt, load_prompt, load_user_prompt
 
 __all__ = [
     "AnswerMalformed",
@@ -61,3 +44,21 @@ __all__ = [
     "spread",
     "wait_until",
 ]
+
+# Hidden from type checkers, which would otherwise accept any name.
+if not TYPE_CHECKING:
+    __getattr__ = import_on_use(
+        __name__,
+        {
+            "backoff": "parse_retry_after pause_before_retry spread",
+            "blocking": "Run call_with_runner run_blocking wait_until",
+            "fences": "fence",
+            "llm": "AnswerMalformed AnswerRefused ContentFailure LLMClient LLMFailed",
+            "llm_budget": "Budget LLMBudgetSpent Limits Usage",
+            "llm_cache": "LLMCache",
+            "llm_endpoint": "find_endpoint",
+            "llm_json": "ask_for_json",
+            "llm_options": "LLMOptions",
+            "prompts": "Language Prompt fill_prompt load_prompt load_user_prompt",
+        },
+    )

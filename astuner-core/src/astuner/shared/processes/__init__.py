@@ -1,7 +1,8 @@
 """Programs that astuner starts: each has its own guard and a record on disk, and is ended completely."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from astuner.shared.lazy_names import import_on_use
 
 if TYPE_CHECKING:
     from astuner.shared.processes.gpus import gpu_count
@@ -17,32 +18,6 @@ if TYPE_CHECKING:
     from astuner.shared.processes.program_registry import list_programs, register_run
     from astuner.shared.processes.readiness import wait_until_ready
     from astuner.shared.processes.resource_bounds import set_limit
-
-_MODULES = {
-    "JsonChild": "json_child",
-    "JsonLines": "json_lines",
-    "JsonProgram": "json_child",
-    "Kind": "program_record",
-    "LOOPBACK": "ports",
-    "Lease": "program_record",
-    "MARK": "process_members",
-    "ProgramHandle": "program_handle",
-    "ProgramRecord": "program_record",
-    "ProgramSpec": "program_launch",
-    "accepts": "ports",
-    "attach": "program_launch",
-    "end_child": "json_lines",
-    "export_variables": "process_environment",
-    "free_port": "ports",
-    "gpu_count": "gpus",
-    "launch": "program_launch",
-    "list_programs": "program_registry",
-    "register_run": "program_registry",
-    "select_telling_lines": "log_lines",
-    "set_limit": "resource_bounds",
-    "wait_until_ready": "readiness",
-}
-"""Where each name is defined: imported on first use, since most runs only register themselves."""
 
 __all__ = [
     "LOOPBACK",
@@ -71,10 +46,21 @@ __all__ = [
 
 # Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Import a public name on its first use."""
-        if name in _MODULES:
-            value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-            return value
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    __getattr__ = import_on_use(
+        __name__,
+        {
+            "gpus": "gpu_count",
+            "json_child": "JsonChild JsonProgram",
+            "json_lines": "JsonLines end_child",
+            "log_lines": "select_telling_lines",
+            "ports": "LOOPBACK accepts free_port",
+            "process_environment": "export_variables",
+            "process_members": "MARK",
+            "program_handle": "ProgramHandle",
+            "program_launch": "ProgramSpec attach launch",
+            "program_record": "Kind Lease ProgramRecord",
+            "program_registry": "list_programs register_run",
+            "readiness": "wait_until_ready",
+            "resource_bounds": "set_limit",
+        },
+    )

@@ -1,10 +1,15 @@
 """Rows of files (JSON lines, JSON, csv, tsv, parquet) and the tasks made from them, for all readers of tabular data."""
 
-from astuner.shared.tabular.cell_values import convert_to_json, parse_json_columns
-from astuner.shared.tabular.json_rows import read_json_rows
-from astuner.shared.tabular.strict_json import parse_json
-from astuner.shared.tabular.task_rows import Row, make_content_id, make_tasks
-from astuner.shared.tabular.unique_ids import UniqueIds
+from typing import TYPE_CHECKING
+
+from astuner.shared.lazy_names import import_on_use
+
+if TYPE_CHECKING:
+    from astuner.shared.tabular.cell_values import convert_to_json, parse_json_columns
+    from astuner.shared.tabular.json_rows import read_json_rows
+    from astuner.shared.tabular.strict_json import parse_json
+    from astuner.shared.tabular.task_rows import Row, make_content_id, make_tasks
+    from astuner.shared.tabular.unique_ids import UniqueIds
 
 __all__ = [
     "Row",
@@ -16,3 +21,16 @@ __all__ = [
     "parse_json_columns",
     "read_json_rows",
 ]
+
+# Hidden from type checkers, which would otherwise accept any name.
+if not TYPE_CHECKING:
+    __getattr__ = import_on_use(
+        __name__,
+        {
+            "cell_values": "convert_to_json parse_json_columns",
+            "json_rows": "read_json_rows",
+            "strict_json": "parse_json",
+            "task_rows": "Row make_content_id make_tasks",
+            "unique_ids": "UniqueIds",
+        },
+    )
