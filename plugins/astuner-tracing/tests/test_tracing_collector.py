@@ -223,14 +223,14 @@ def test_many_at_once_are_whole_lines(collector: Collector, span: Make):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"thumbs": "up"}, "of nothing"),
+        ({"thumbs": "up"}, "what is rated is missing"),
         ({"trace_id": "1" * 32}, "the feedback is empty"),
         ({"trace_id": "zz", "thumbs": "up"}, "32 hex digits"),
-        ({"conversation_id": "c", "score": "1"}, "score is a number"),
-        ({"conversation_id": "c", "score": True}, "score is a number"),
+        ({"conversation_id": "c", "score": "1"}, "score must be a number"),
+        ({"conversation_id": "c", "score": True}, "score must be a number"),
         ({"conversation_id": "c", "thumbs": "sideways"}, "'up' or 'down'"),
         ({"conversation_id": "c", "thumbs": "up", "stars": 5}, "unknown fields: stars"),
-        ({"conversation_id": "c", "comment": 5}, "comment is a text"),
+        ({"conversation_id": "c", "comment": 5}, "comment must be a string"),
         ([], "must be a JSON object"),
         ({"conversation_id": "c \ud800", "thumbs": "up"}, "half a surrogate pair"),
         ({"conversation_id": "c", "\udfff": "up"}, "unknown fields: \\udfff"),
