@@ -134,6 +134,17 @@ def test_a_range_may_be_written_in_other_ways(outcome_of: Any, fake_distribution
     assert outcome_of(PackageContract, "test_it_is_made_for_a_range_of_core", distribution="acme-strict").status == "passed"
 
 
+@pytest.mark.parametrize(
+    ("requirement", "status"), [("astuner-core[rollout]==0.1.0", "skipped"), ("astuner-core==0.1.*", "failed")]
+)
+def test_a_package_that_requires_one_version_of_core_may_import_all_of_it(
+    outcome_of: Any, fake_distribution: Install, requirement: str, status: str
+):
+    files = {"acme_strict.py": f"from astuner.runs.driver import launch\n{JUDGE}"}
+    fake_distribution("acme-strict", **{**GOOD, "files": files, "requires": (requirement,)})
+    assert outcome_of(PackageContract, "test_it_imports_only_what_is_public", distribution="acme-strict").status == status
+
+
 class TestCore(PackageContract):
     distribution = "astuner-core"
 
