@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from astuner.settings.plugins.kinds import KINDS
 from astuner.settings.plugins.option_docs import describe_options
-from astuner_devkit.scaffold.filling import fill_package, fill_usage, format_core_range
+from astuner_devkit.scaffold.filling import fill_package, fill_usage, format_range
 from astuner_devkit.scaffold.kinds import SCAFFOLDS
 from astuner_devkit.scaffold.names import LONGEST, Names, choose_names
 
@@ -104,7 +104,12 @@ def test_it_needs_the_running_core_and_no_later_minor_one(kind: str) -> None:
 
 
 def test_the_range_ends_before_the_next_minor_version() -> None:
-    assert format_core_range("rollout", running="1.9.3rc1") == "astuner-core[rollout]>=1.9,<1.10"
+    assert format_range("astuner-core[rollout]", running="1.9.3rc1") == "astuner-core[rollout]>=1.9,<1.10"
+
+
+@every_kind
+def test_its_tests_need_the_test_kit(kind: str) -> None:
+    assert "astuner-devkit" in {Requirement(one).name for one in project(kind)["optional-dependencies"]["test"]}
 
 
 def test_a_backbone_needs_the_rollout_extra() -> None:

@@ -42,10 +42,13 @@ def fill_usage(names: Names) -> str:
     return _fill(names.kind, _find_usage_file(names.kind), _collect_values(names))
 
 
-def format_core_range(extra: str = "", running: str | None = None) -> str:
-    """Return the requirement for the running core and the releases compatible with it: `astuner-core>=0.1,<0.2`."""
+def format_range(requirement: str, running: str | None = None) -> str:
+    """Return the requirement for the running core and the releases compatible with it: `astuner-core>=0.1,<0.2`.
+
+    The test kit has core's version.
+    """
     now = Version(running or version(CORE))
-    return f"{CORE}{f'[{extra}]' if extra else ''}>={now.major}.{now.minor},<{now.major}.{now.minor + 1}"
+    return f"{requirement}>={now.major}.{now.minor},<{now.major}.{now.minor + 1}"
 
 
 def _collect_values(names: Names) -> Mapping[str, str]:
@@ -59,9 +62,8 @@ def _collect_values(names: Names) -> Mapping[str, str]:
         "group": str(KINDS[names.kind]),
         "target": f"{names.module}:{scaffold.target or names.component}",
         "description": scaffold.description,
-        "core": format_core_range(scaffold.core_extra),
-        # The tests play episodes, whatever the component itself needs.
-        "core_for_tests": format_core_range("rollout"),
+        "core": format_range(f"{CORE}[{scaffold.core_extra}]" if scaffold.core_extra else CORE),
+        "devkit": format_range("astuner-devkit"),
     }
 
 
