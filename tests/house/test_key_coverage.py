@@ -44,6 +44,8 @@ SOURCES = {
         CORE / "settings" / "config" / "loading.py",
         # What shapes a reward works by itself.
         CORE / "settings" / "config" / "rewards.py",
+        # The section `agent` is core's; what plays it is a plugin.
+        *sorted((REPOSITORY / "plugins" / "astuner-agents" / "src").rglob("*.py")),
     ],
 }
 BACKBONES = (DebugBackbone, LocalBackbone, VerlBackbone, TrinityBackbone)

@@ -147,7 +147,7 @@ class WireApiContract(Contract):
 
     def test_a_key_of_nobody_is_refused(self) -> None:
         """Without a key of an episode, nothing is answered: 401, in the shape of the API."""
-        response, calls = asyncio.run(self._ask(next(self._bodies()), key="nobody"))
+        response, calls = asyncio.run(self._ask(next(self._bodies()), key="foreign"))
         assert (response.status, calls) == (401, ()), f"{self._blame}: a foreign key was answered with {response.status}"
 
     def _list_posted(self) -> list[Any]:
