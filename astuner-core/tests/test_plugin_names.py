@@ -31,6 +31,7 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("settings/config/aliases.py", "rubrics_auto_grader"): "an older spelling that users type",
     ("settings/config/aliases.py", "tracing"): "an older spelling that users type",
     ("settings/config/components.py", "env_service"): "the reader of existing configurations that name none",
+    ("shared/clients/__init__.py", "llm"): "a module of this name",
 }
 """Why a name may be in a file, or below a folder."""
 
