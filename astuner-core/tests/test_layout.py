@@ -62,7 +62,27 @@ FORBIDDEN = {
     "shared.tabular": LEADERS | EPISODE_ROOMS,
     "shared.processes": LEADERS | EPISODE_ROOMS,
 }
-BUDGETS: Mapping[str, int] = {}
+BUDGETS: Mapping[str, int] = {
+    "astuner-core": 44450,
+    "astuner-agents": 4750,
+    "astuner-ajet": 1750,
+    "astuner-datagen": 2650,
+    "astuner-devkit": 5750,
+    "astuner-env-service": 1250,
+    "astuner-envs": 2900,
+    "astuner-judges": 5950,
+    "astuner-local": 5750,
+    "astuner-loggers": 3250,
+    "astuner-logview": 6500,
+    "astuner-readers": 450,
+    "astuner-reasoning-gym": 800,
+    "astuner-tools": 2750,
+    "astuner-tracing": 4200,
+    "astuner-trinity": 5900,
+    "astuner-verl": 3750,
+    "astuner-vllm": 3150,
+    "astuner-wire-apis": 2150,
+}
 """Most lines of Python in `src`, by package. Raising one is a decision: say in the commit what the lines are for."""
 
 
