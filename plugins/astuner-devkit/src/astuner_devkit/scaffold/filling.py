@@ -53,6 +53,8 @@ def format_range(requirement: str, running: str | None = None) -> str:
 
 def _collect_values(names: Names) -> Mapping[str, str]:
     scaffold = SCAFFOLDS[names.kind]
+    core = f"{CORE}[{scaffold.core_extra}]" if scaffold.core_extra else CORE
+    needs = (core,) if scaffold.package is None else (core, scaffold.package)
     return {
         "dist": names.dist,
         "name": names.name,
@@ -62,7 +64,7 @@ def _collect_values(names: Names) -> Mapping[str, str]:
         "group": str(KINDS[names.kind]),
         "target": f"{names.module}:{scaffold.target or names.component}",
         "description": scaffold.description,
-        "core": format_range(f"{CORE}[{scaffold.core_extra}]" if scaffold.core_extra else CORE),
+        "dependencies": ", ".join(f'"{format_range(needed)}"' for needed in needs),
         "devkit": format_range("astuner-devkit"),
     }
 

@@ -23,6 +23,8 @@ class Scaffold:
     """What the entry point names; None is the component's class."""
     core_extra: str = ""
     """The extra of astuner-core without which the component does not work."""
+    package: str | None = None
+    """The package with what the component is derived from, if core does not have it."""
 
 
 SCAFFOLDS: Mapping[str, Scaffold] = {
@@ -33,7 +35,7 @@ SCAFFOLDS: Mapping[str, Scaffold] = {
     "backbone": Scaffold(description="A backbone for astuner.", core_extra="rollout"),
     "engine": Scaffold(description="An inference engine for astuner.", section="rollout"),
     "environment": Scaffold(description="An environment for astuner.", section="environment"),
-    "sandbox": Scaffold(description="A sandbox for astuner.", section="sandbox"),
+    "sandbox": Scaffold(description="A sandbox for astuner.", section="sandbox", package="astuner-agents"),
     "estimator": Scaffold(description="An advantage estimator for astuner."),
     "detector": Scaffold(description="A detector of abnormal behaviour for astuner.", section="rollout.detectors"),
     "wire_api": Scaffold(description="An HTTP API of agents for astuner.", target="API", core_extra="rollout"),
