@@ -199,7 +199,7 @@ BROKEN = [
     (PromisesNoNetwork, "test_the_gateway_is_reached", "says `separates_network`"),
     (LosesTheGateway, "test_the_gateway_is_reached", "is not reached from inside"),
     (NeverCloses, "test_closing_leaves_nothing", "end it in `close`"),
-    ("test_sandbox_contract:Survives", "test_nothing_is_left_of_a_killed_run", "outlive the killed run"),
+    ("test_broken_sandboxes:Survives", "test_nothing_is_left_of_a_killed_run", "outlive the killed run"),
 ]
 
 

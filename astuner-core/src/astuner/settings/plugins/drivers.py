@@ -58,7 +58,8 @@ def load(candidate: Candidate) -> Any:
         lacks = f". It lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
         hint = lacks or explain_missing_module(error) or explain_missing_neighbour(error, candidate)
         raise PluginError(f"{candidate.blame}: {describe_raised(error, candidate.config_dir)}{hint}") from error
-    check_traits(candidate, target)
+    with explain_errors(f"{candidate.blame} cannot be looked at"):
+        check_traits(candidate, target)
     return target
 
 
