@@ -35,7 +35,8 @@ class BackboneTraits:
     taken, and its problems are the user's. Empty for a backbone that brings its engine."""
     brings_engines: tuple[str, ...] = field(default=(), validator=NAMES)
     """The values of `rollout.name` for which no engine of a plugin is made, since it serves these itself."""
-    own_venv: OwnVenv | None = field(default=None, validator=optional(instance_of(OwnVenv)))
+    # A Protocol that is checked at run time, which mypy takes for an abstract class.
+    own_venv: OwnVenv | None = field(default=None, validator=optional(instance_of(OwnVenv)))  # type: ignore[type-abstract]
     """For libraries that cannot share an environment with those of its users: the state of the environment that they are in."""
     trains: bool = field(default=True, validator=FLAG)
     """False if it only plays: then nothing asks for episodes to compare, or for a model whose weights are at hand."""
