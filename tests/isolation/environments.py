@@ -18,6 +18,10 @@ TASKS = [{"task_id": f"sum-{number}", "main_query": "What is 2 + 2?", "answer": 
 Wheel = Callable[..., Path]
 
 
+OF_TOX = ("astuner-agents", "astuner-core", "astuner-devkit", "astuner-wire-apis")
+"""What the environment of these tests has, which every environment below sees."""
+
+
 @frozen
 class Environment:
     """A virtual environment that holds astuner-core and what a scenario installs, and the `astuner` command in it."""
@@ -51,10 +55,10 @@ class Environment:
         return self.astuner("run", "--conf", conf, *arguments, **variables)
 
     def listed(self) -> list[dict[str, object]]:
-        """Return the rows of `plugin list` that are neither core's nor those of the test kit, which these tests bring along."""
+        """Return the rows of `plugin list` for what a scenario installs."""
         found = self.astuner("plugin", "list", "--json")
         assert (found.returncode, found.stderr) == (0, "")
-        return [row for row in json.loads(found.stdout) if row["dist"] not in ("astuner-core", "astuner-devkit")]
+        return [row for row in json.loads(found.stdout) if row["dist"] not in OF_TOX]
 
     def project(self, judge: str | None = None, *, settings: Mapping[str, object] | None = None) -> Path:
         """Write a project that the backbone `debug` plays without a model, and return its YAML."""
