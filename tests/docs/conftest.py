@@ -1,27 +1,21 @@
 """A clone of the repository and its own environment, in which the README's first command is run once for all tests.
 
-That command is run as it stands; `page_commands.py` says what differs in those after it. What this hides is how pip itself
-resolves and builds the packages of the later pages, and the order of the heavy imports.
+That command is run as it stands. Those after it are run with uv in the place of pip, which hides how pip itself resolves and
+builds the packages of the later pages. Nothing is forked: these pages install packages, and leave servers to a signal.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
 import pytest
-from page_commands import Bash, fork_long_commands, read_blocks, replace_pip, run_bash
-from python_server import serve_python
+from page_commands import Bash, read_blocks, replace_pip, run_bash
 
 REPOSITORY = Path(__file__).parents[2]
-HEAVY = ("torch", "transformers.models.qwen2.modeling_qwen2", "openai.resources.chat", "uvicorn")
 
 
 @pytest.fixture(scope="session")
@@ -51,17 +45,7 @@ def first_command_said(clone: Path, fresh: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def activated_bash(fresh: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bash]:
+def activated_bash(fresh: Path) -> Bash:
     """Runs a script in the environment of the README's first command: `activated_bash(script, directory)`."""
-    with ExitStack() as servers:
-
-        @cache
-        def define_functions() -> str:
-            # Not before that command has installed what the server imports.
-            made = serve_python(
-                tmp_path_factory.mktemp("server"), preload=HEAVY, env=os.environ, python=str(fresh / "bin" / "python")
-            )
-            uv = Path(sys.executable).with_name("uv")
-            return replace_pip(f"{uv} pip") + fork_long_commands(servers.enter_context(made))
-
-        yield lambda script, cwd: run_bash(script, cwd, home=fresh, functions=define_functions())
+    uv = Path(sys.executable).with_name("uv")
+    return lambda script, cwd: run_bash(script, cwd, home=fresh, functions=replace_pip(f"{uv} pip"))
