@@ -115,14 +115,17 @@ def test_each_call_continues_the_last(followed: Followed) -> None:
         assert [later for earlier, later in pairwise(indices) if not continues(episode.calls, later, earlier)] == []
 
 
-def test_the_training_changes_the_weights(followed: Followed) -> None:
+def test_the_training_changes_the_weights_if_siblings_differ(followed: Followed) -> None:
+    """The prompt holds the directory of a sandbox, so it is not the same in every run whether any sibling is better."""
     from safetensors.numpy import load_file
 
+    rows = map(json.loads, (followed.home / "launcher_record/files/metrics.jsonl").open(encoding="utf-8"))
+    has_signal = any(row.get("signal/tokens_nonzero_advantage", 0) > 0 for row in rows)
     [before] = (followed.home / "model").glob("*.safetensors")
     [after] = (followed.home / f"launcher_record/files/checkpoints/step_{STEPS}").rglob("model*.safetensors")
     old, new = load_file(before), load_file(after)
     changed = [name for name in old if name in new and (old[name] != new[name]).any()]
-    assert changed
+    assert bool(changed) == has_signal
 
 
 def test_one_changed_line_plays_it_in_bubblewrap(followed: Followed, program: Callable[[str], Path]) -> None:
@@ -140,7 +143,8 @@ def test_one_changed_line_plays_it_in_bubblewrap(followed: Followed, program: Ca
     run_python([*command, *(word for setting in settings for word in ("--set", setting))], followed.home, pi)
     [episode] = astuner.Run(followed.home / "launcher_record" / "boxed.debug").episodes()
     assert not episode.failures
-    assert re.search(r"<cwd>\s+/work\s+</cwd>", str(episode.calls[0].messages[0]["content"]))
+    # /workdir where the interpreter lies below /work.
+    assert re.search(r"<cwd>\s+/work(dir)?\s+</cwd>", str(episode.calls[0].messages[0]["content"]))
 
 
 def test_the_script_writes_the_data(tmp_path: Path) -> None:
