@@ -46,3 +46,16 @@ def test_a_program_that_astuner_started_stays_with_all_its_processes(started: li
         start(started, **{MARK: "a-server-that-is-kept"})
     assert [is_living(process) for process in started] == [True, True]
     assert notices == []
+
+
+def test_what_a_process_of_the_run_starts_meanwhile_stays(started: list[psutil.Process]) -> None:
+    notices: list[str] = []
+    logger = subprocess.Popen(["sh", "-c", "read order; sleep 600 & wait"], stdin=subprocess.PIPE, text=True)
+    started.append(psutil.Process(logger.pid))
+    with end_leftovers(notices.append):
+        assert logger.stdin is not None
+        print("start", file=logger.stdin, flush=True)
+        until(started[0].children)
+        started.extend(started[0].children())
+    assert [is_living(process) for process in started] == [True, True]
+    assert notices == []

@@ -28,7 +28,7 @@ CHILD_GRACE_S = 2.0
 def end_leftovers(notify: Callable[[str], None]) -> Iterator[None]:
     """At the end of the block, end the processes that users' code has started in it, and name its threads.
 
-    Processes of the run itself are not touched: those that run under a guard, and those that were there before.
+    Processes of the run itself are not touched: those that run under a guard, those that were there before, and what these start.
     """
     known = {process.pid for process in psutil.Process().children(recursive=True)}
     threads = set(threading.enumerate())
@@ -44,11 +44,11 @@ def end_leftovers(notify: Callable[[str], None]) -> Iterator[None]:
 def find_processes(token: str, known: set[int]) -> list[psutil.Process]:
     """Return the living processes that belong to users' code.
 
-    Those below this process, wherever in the tree, and orphans that carry the token in their environment.
+    Those below this process, wherever in the tree but not below a known one, and any that carry the token in their environment.
     """
     trackers: tuple[Any, ...] = multiprocessing.resource_tracker._resource_tracker, multiprocessing.forkserver._forkserver
     needed = {trackers[0]._pid, trackers[1]._forkserver_pid}
-    below = {process.pid for process in psutil.Process().children(recursive=True)}
+    below = _find_below(known - needed)
     found = []
     for process in psutil.process_iter():
         if process.pid in known | needed or process.pid == os.getpid() or not is_living(process):
@@ -56,6 +56,16 @@ def find_processes(token: str, known: set[int]) -> list[psutil.Process]:
         if (process.pid in below or _read_token(process) == token) and not _is_of_program(process):
             found.append(process)
     return found
+
+
+def _find_below(known: set[int]) -> set[int]:
+    """Return the pids below this process without those that a known process, such as one of a logger, has started."""
+    below, of_known = set(), set(known)
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            # A parent comes before its children.
+            (of_known if process.ppid() in of_known else below).add(process.pid)
+    return below
 
 
 def _is_of_program(process: psutil.Process) -> bool:
