@@ -17,7 +17,7 @@ from traffic import TOOLS, first_messages, results
 from words import help_tokenizer
 
 from astuner.model.gateway import Gateway
-from astuner.model.gateway.client_library import client_library
+from astuner.model.gateway.plain_openai import client_library
 from astuner.model.gateway.transport import make_client
 from astuner.model.rendering import TemplateRenderer
 

@@ -9,7 +9,7 @@ from typing import Any
 from recorder_servers import Stub
 from traffic import TOOLS, first_messages, results
 
-from astuner.model.gateway.client_library import client_library
+from astuner.model.gateway.plain_openai import client_library
 
 
 def make_canned_client(body: bytes, turn_s: float) -> Any:

@@ -14,8 +14,8 @@ from typing import Any
 from attrs import asdict, has
 
 from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
-from astuner.settings.config.core_keys import read_core_keys
 from astuner.settings.config.model import Config
+from astuner.settings.config.schema_keys import read_core_keys
 from astuner.settings.planning.key_coverage import HonourTable, walk_schema
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load

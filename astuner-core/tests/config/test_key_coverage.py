@@ -11,8 +11,8 @@ from astuner.contract.errors import Problem
 from astuner.contract.protocols import EngineTraits
 from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
 from astuner.settings.config.alignment import Alignment, Row
-from astuner.settings.config.core_keys import read_core_keys
 from astuner.settings.config.loading import LoadedConfig
+from astuner.settings.config.schema_keys import read_core_keys
 from astuner.settings.planning.key_coverage import HonourTable, check_honoured, find_unaccounted_keys, matches, walk_schema
 
 CORE = read_core_keys()

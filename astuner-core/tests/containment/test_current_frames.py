@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from astuner.episodes.containment.current_frames import read_current_frames
+from astuner.episodes.containment.code_lines import read_current_frames
 
 # Without the pause of the collector this often stops for good on Python 3.11.
 STRESS = """
 import gc, threading, time
-from astuner.episodes.containment.current_frames import read_current_frames
+from astuner.episodes.containment.code_lines import read_current_frames
 
 class Cycle:
     def __del__(self):

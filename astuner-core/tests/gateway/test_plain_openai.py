@@ -13,8 +13,11 @@ openai = pytest.importorskip("openai")
 
 from openai.types.chat import ChatCompletionMessage  # noqa: E402 - there may be no SDK
 
-from astuner.model.gateway.client_library import client_library  # noqa: E402
-from astuner.model.gateway.plain_openai import is_plain, plain_client_class  # noqa: E402
+from astuner.model.gateway.plain_openai import (  # noqa: E402
+    client_library,
+    is_plain,
+    plain_client_class,
+)
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
 ANSWER = {"role": "assistant", "content": None, "tool_calls": [CALL]}

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from astuner.contract.protocols import Judge
 from astuner.contract.schema import Group, Unjudged, Verdict
-from astuner.episodes.judging.composition import combine_judges
+from astuner.episodes.judging.composition import WeightedJudge, combine_judges
 from astuner.episodes.judging.failures import collect_observations, collect_verdicts
 from astuner.episodes.judging.group_judging import judge_group
-from astuner.episodes.judging.weighted_judge import WeightedJudge
 from astuner.episodes.rollout.metrics import compute_validation_metrics
 from astuner.settings.config.rewards import Overlong, RewardComposition, Shape, order_by_requirements
 from astuner_devkit.episodes import episode, group

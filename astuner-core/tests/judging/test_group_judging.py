@@ -10,10 +10,9 @@ from attrs import evolve
 
 from astuner.contract.protocols import Judge
 from astuner.contract.schema import Failure, Unjudged, Verdict, WorkflowOutput
-from astuner.episodes.judging.composition import combine_judges
+from astuner.episodes.judging.composition import WeightedJudge, combine_judges
 from astuner.episodes.judging.group_judging import judge_group
 from astuner.episodes.judging.simple_judges import make_judge
-from astuner.episodes.judging.weighted_judge import WeightedJudge
 from astuner_devkit.episodes import episode, group
 
 

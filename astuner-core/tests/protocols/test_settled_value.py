@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.contract.protocols.settled_value import settle_sequences
+from astuner.contract.protocols.engine import settle_sequences
 from astuner.settings.config.rollout import Rollout
 
 

@@ -11,8 +11,7 @@ import pytest
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols import EngineTraits, EstimatorTraits, has_methods, read_traits
 from astuner.settings.plugins.catalog import Catalog
-from astuner.settings.plugins.component_traits import TRAITS
-from astuner.settings.plugins.drivers import load
+from astuner.settings.plugins.drivers import TRAITS, load
 
 ENGINE = """
 from attrs import evolve

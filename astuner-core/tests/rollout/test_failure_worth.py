@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from astuner.contract.schema import Episode, Failure, Verdict
-from astuner.episodes.rollout.failure_worth import describe_rewarding_failures
+from astuner.episodes.rollout.episode_failures import describe_rewarding_failures
 from astuner_devkit.episodes import episode, group
 
 

@@ -14,10 +14,9 @@ from astuner.contract.protocols import Judge, Workflow
 from astuner.contract.schema import Unjudged, Verdict, WorkflowOutput
 from astuner.contract.token_streams import stream_ids
 from astuner.episodes.judging.advantages import compute_advantages, has_no_signal
-from astuner.episodes.judging.composition import combine_judges
+from astuner.episodes.judging.composition import WeightedJudge, combine_judges
 from astuner.episodes.judging.estimators import DrGrpo, ReinforcePlusPlus
 from astuner.episodes.judging.group_judging import judge_group
-from astuner.episodes.judging.weighted_judge import WeightedJudge
 from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
 from astuner_devkit.episodes import episode, group
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.shared.tabular.task_rows import Row, make_tasks
-from astuner.shared.tabular.unique_ids import UniqueIds
+from astuner.shared.tabular.task_rows import Row, UniqueIds, make_tasks
 
 
 @given(st.lists(st.text(max_size=8)))

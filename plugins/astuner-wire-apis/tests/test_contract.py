@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from astuner.model.gateway.known_apis import find_known_api
+from astuner.model.gateway.route_table import find_known_api
 from astuner_devkit.contracts import PackageContract, WireApiContract
 from astuner_wire_apis.anthropic_messages import ANTHROPIC_MESSAGES
 from astuner_wire_apis.completions import COMPLETIONS

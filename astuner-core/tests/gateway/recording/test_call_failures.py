@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.model.gateway.recording.call_failures import CallFailures
+from astuner.model.gateway.recording.call_ledger import CallFailures
 from astuner.model.rendering.errors import ApiError, context_full
 
 

@@ -12,7 +12,7 @@ A wire API is an object, `astuner.model.gateway.wire_apis.WireApi`: data and fun
 
 from __future__ import annotations
 
-from astuner.contract.protocols.backbone import Backbone, BackboneTraits
+from astuner.contract.protocols.backbone import Backbone, BackboneTraits, OwnVenv, VenvState
 from astuner.contract.protocols.candidate import Candidate
 from astuner.contract.protocols.components import (
     Detector,
@@ -26,8 +26,7 @@ from astuner.contract.protocols.components import (
     ReaderTraits,
     Sampled,
 )
-from astuner.contract.protocols.engine import Engine, EngineAccess, EngineTraits, MakeEngine, Say
-from astuner.contract.protocols.own_venv import OwnVenv, VenvState
+from astuner.contract.protocols.engine import Engine, EngineAccess, EngineTraits, MakeEngine, Say, SettledValue, settle_sequences
 from astuner.contract.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
 from astuner.contract.protocols.sandbox import (
     MAX_OUTPUT_BYTES,
@@ -38,7 +37,6 @@ from astuner.contract.protocols.sandbox import (
     SandboxSpec,
     SandboxTraits,
 )
-from astuner.contract.protocols.settled_value import SettledValue, settle_sequences
 from astuner.contract.protocols.tracker import (
     ContextPolicy,
     ContextRoom,

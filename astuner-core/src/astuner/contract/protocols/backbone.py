@@ -1,21 +1,55 @@
-"""The protocol of backbones, which train."""
+"""The protocol of backbones, which train, and of the virtual environment that one may have for itself."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from attrs import field, frozen
 from attrs.validators import instance_of, optional
 
-from astuner.contract.protocols.own_venv import OwnVenv
 from astuner.contract.protocols.run import Control, RunInfo, TaskSource
 from astuner.contract.protocols.traits import FLAG, NAMES, REASONS, promise
 from astuner.contract.schema import Event
 
 if TYPE_CHECKING:
     from astuner.settings.config.alignment import Alignment
+
+
+@frozen(kw_only=True)
+class VenvState:
+    """The state of a backbone's environment."""
+
+    backbone: str
+    status: Literal["in place", "ready", "missing", "outdated", "unsupported"]
+    """`in place` where this environment has the libraries already; `ready` for one that commands continue in."""
+    directory: Path
+    reason: str = ""
+    """Why it cannot be used; of one that is ready, how it differs from the user's environment."""
+    command: str = ""
+    """What makes it, or makes it again."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the backbone can run."""
+        return self.status in ("in place", "ready")
+
+    def describe(self) -> str:
+        """Say what is wrong, and the command."""
+        remedy = f": {self.command}" if self.command else ""
+        return f"the backbone '{self.backbone}' has its own virtual environment, {self.reason}{remedy}"
+
+
+@runtime_checkable
+class OwnVenv(Protocol):
+    """What a backbone knows of its environment. Its package makes it; commands that use the backbone continue in it.
+
+    The environment has the command `astuner` and the same astuner packages as the user's.
+    """
+
+    def examine(self, backbone: str) -> VenvState:
+        """Return the state of the environment of the backbone with this name. Reads metadata only, and imports nothing heavy."""
 
 
 @frozen(kw_only=True)

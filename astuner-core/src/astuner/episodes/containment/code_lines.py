@@ -1,21 +1,22 @@
-"""The line at which users' code is, or was when it raised."""
+"""The line at which users' code is, or was when it raised, and the calls of every thread."""
 
 from __future__ import annotations
 
+import gc
 import sys
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from types import FrameType
 from typing import Any
-
-from astuner.episodes.containment.current_frames import read_current_frames
 
 _PACKAGES = str(Path(__file__).parents[2])
 """Directory of this package; its plugins' directories begin with the same name."""
 _LIBRARIES = tuple({str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib")})
 
+_READING = Lock()
 _GENERATED = ("<frozen", "<attrs generated", "<string>")
 
 
@@ -78,3 +79,20 @@ def format_file(filename: str) -> str:
     """Return the path of a file from the place where Python finds it, such as the directory of the configuration."""
     roots = [root for root in (*sys.path, str(Path.cwd())) if filename.startswith(f"{root.rstrip('/')}/") and root]
     return filename[len(max(roots, key=len).rstrip("/")) + 1 :] if roots else filename
+
+
+def read_current_frames() -> Mapping[int, FrameType]:
+    """Return the innermost frame of each thread, by the thread's id.
+
+    Garbage is not collected meanwhile: Python 3.11 holds a lock of its own here, and a collection that lets another thread run,
+    which starts or ends a thread, waits for it for ever (gh-106883 of CPython).
+    """
+    # One at a time: a second reader would find the collection off, and the first would switch it on under it.
+    with _READING:
+        if not gc.isenabled():
+            return sys._current_frames()
+        gc.disable()
+        try:
+            return sys._current_frames()
+        finally:
+            gc.enable()

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from astuner.episodes.containment.busy_threads import MOST_NAMED, describe_threads
+from astuner.episodes.containment.threads import MOST_NAMED, describe_threads
 from astuner.settings.config.secrets import redact_command
 from astuner.shared.processes.process_environment import export_variables
 from astuner.shared.processes.process_members import MARK, end_members, is_living, read_mark

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from astuner.episodes.containment.busy_threads import describe_threads, find_busy_threads
+from astuner.episodes.containment.threads import describe_threads, find_busy_threads
 
 THREADS_GRACE_S = 3.0
 """For threads to end before the process ends without them."""

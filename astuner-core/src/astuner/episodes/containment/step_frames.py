@@ -10,8 +10,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from astuner.episodes.containment.code_lines import format_file, is_installed, is_own
-from astuner.episodes.containment.current_frames import read_current_frames
+from astuner.episodes.containment.code_lines import format_file, is_installed, is_own, read_current_frames
 
 _IMPORT = "<frozen importlib"
 """The file names of an import's frames."""

@@ -7,14 +7,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from astuner.contract.protocols import Judge
 from astuner.contract.schema import Episode, Group, Unjudged, Verdict
 from astuner.episodes.judging.failures import collect_observations, collect_verdicts
 from astuner.episodes.judging.simple_judges import PartwiseJudge
-from astuner.episodes.judging.weighted_judge import WeightedJudge
-from astuner.settings.config.rewards import RewardComposition, order_by_requirements
+from astuner.settings.config.rewards import RewardComposition, Shape, order_by_requirements
 
 OVERLONG = "overlong"
 """The component under which the penalty for length is logged."""
@@ -171,3 +170,17 @@ class Composition(PartwiseJudge):
         if not decided or self._how.success is None:
             return None
         return all(decided) if self._how.success == "all" else any(decided)
+
+
+@frozen
+class WeightedJudge:
+    """One judge among several, and the terms on which it counts."""
+
+    name: str
+    weight: float
+    judge: Judge
+    requires: Mapping[str, float] = field(factory=dict)
+    """The least reward, by name of another judge, at which this one judges."""
+    otherwise: float = 0.0
+    """Its reward if it did not judge."""
+    shape: Shape = field(factory=Shape)

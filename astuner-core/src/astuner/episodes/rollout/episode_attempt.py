@@ -34,7 +34,7 @@ from astuner.episodes.rollout.permission_stop import TOPIC, describe_permission_
 from astuner.episodes.rollout.recipe import Parts
 from astuner.episodes.rollout.rollout_notices import RolloutNotices
 from astuner.episodes.rollout.sample_limit import SampleLimit
-from astuner.episodes.rollout.seeds import derive_seed
+from astuner.model.gateway.recording.call_seeds import derive_seed
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.environments.living_environment import LivingEnvironment

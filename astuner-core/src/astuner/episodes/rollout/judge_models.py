@@ -27,8 +27,8 @@ class JudgeModels:
 
     @asynccontextmanager
     async def _open(self, episode_id: str) -> AsyncIterator[Tuner]:
-        from astuner.episodes.rollout.seeds import derive_seed
         from astuner.model.gateway import EpisodeSpec
+        from astuner.model.gateway.recording.call_seeds import derive_seed
 
         config, seed = self._run_info.config.rollout, self._run_info.seed
         recorder = self._gateway.open_episode(

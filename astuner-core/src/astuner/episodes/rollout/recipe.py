@@ -10,7 +10,7 @@ from attrs import frozen
 
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols import ComponentMaker, Estimator, Judge, MakeTracker, RunInfo, Sandboxes, Workflow
-from astuner.episodes.judging.weighted_judge import WeightedJudge
+from astuner.episodes.judging.composition import WeightedJudge
 from astuner.episodes.rollout.detection import NamedDetector
 from astuner.episodes.rollout.workflows import LoadedWorkflow, load_workflow
 from astuner.settings.plugins.component import Component

@@ -18,8 +18,7 @@ from astuner.contract.schema import Episode, Failure, Group, Sampling, Split, Ta
 from astuner.contract.user_values.changes import ChangeCounts
 from astuner.episodes.judging.group_judging import GIVEN_NO_REWARD, find_absent_agents, judge_group
 from astuner.episodes.rollout.episode_attempt import EpisodeAttempt, RolloutTools
-from astuner.episodes.rollout.episode_failures import OWN, SURROUNDINGS
-from astuner.episodes.rollout.failure_worth import describe_rewarding_failures
+from astuner.episodes.rollout.episode_failures import OWN, SURROUNDINGS, describe_rewarding_failures
 from astuner.episodes.rollout.isolation import Executor, InProcess, InThread, OnLoop
 from astuner.episodes.rollout.judge_models import JudgeModels
 from astuner.episodes.rollout.recipe import Parts

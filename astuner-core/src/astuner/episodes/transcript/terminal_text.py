@@ -1,4 +1,4 @@
-"""Text for a terminal: colours, width, and the length of long texts."""
+"""Text for a terminal: colours, width, the length of long texts, and durations."""
 
 from __future__ import annotations
 
@@ -86,3 +86,13 @@ class Page:
             break_on_hyphens=False,
         )
         return [parts[0][first:], *(part[indent:] for part in parts[1:])]
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration as `42 s`, `3 min 5 s` or `2 h 7 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -19,8 +19,8 @@ from astuner.model.gateway.route_table import App, NotServed, Receive, RouteTabl
 from astuner.model.gateway.wire_apis import CountRoute, GenerationRoute, Normalise, Route, WireApi, encode_json
 from astuner.model.gateway.wire_apis.fields import parse_body
 from astuner.model.http_server import LARGE_BODY
+from astuner.model.rendering.encoding import LongText
 from astuner.model.rendering.errors import ApiError, bad_request
-from astuner.model.rendering.text_encoders import LongText
 
 if TYPE_CHECKING:
     from astuner.model.gateway.recording.recorder import EpisodeRecorder

@@ -7,10 +7,11 @@ fit, so that pydantic itself reads them. In a conversation of a few turns both a
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 _LEAVES = (str, int, float, bool, type(None))
@@ -27,8 +28,6 @@ def plain_client_class() -> type[Any]:
     from openai.resources.chat import AsyncChat
     from openai.resources.chat.completions import AsyncCompletions
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
-
-    from astuner.model.gateway.client_library import client_library
 
     whole: Any = client_library("openai").Response
     # Older versions have only the first.
@@ -110,3 +109,9 @@ def _dump_messages(messages: Any) -> Any:
         else one
         for one in messages
     ]
+
+
+def client_library(sdk: str) -> ModuleType:
+    """Return the module that an installed SDK makes its requests with: `httpx`, or `httpx2` since openai 3 and anthropic 2."""
+    roots = [base.__module__.partition(".")[0] for base in importlib.import_module(sdk).DefaultAsyncHttpxClient.__mro__]
+    return importlib.import_module(next(root for root in roots if root in ("httpx", "httpx2")))

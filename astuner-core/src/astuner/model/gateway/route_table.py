@@ -11,12 +11,12 @@ from attrs import define, field, frozen
 
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols import Candidate
-from astuner.model.gateway.known_apis import find_known_api, find_remedy
 from astuner.model.gateway.wire_apis import CHAT_COMPLETIONS, ApiError, GenerationRoute, ModelRoute, Route, WireApi
 from astuner.model.gateway.wire_apis.wire_api import compile_path
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load
-from astuner.shared.known_packages import CORE
+from astuner.shared.install_hints import command_for, is_installed
+from astuner.shared.known_packages import CORE, read_known_packages
 
 log = logging.getLogger(__name__)
 
@@ -150,3 +150,16 @@ class RouteTable:
 
 def _count_common_parts(path: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda parts: parts[0] == parts[1], zip(path.split("/"), other.split("/"), strict=False)))
+
+
+def find_known_api(path: str) -> str | None:
+    """Return the name of the wire API of a known package that serves a path."""
+    paths = read_known_packages().wire_api_paths
+    return next((name for name in paths if any(compile_path(pattern).fullmatch(path) for pattern in paths[name])), None)
+
+
+def find_remedy(path: str) -> str | None:
+    """Return the command that installs the package whose wire API serves a path; None for others, and if it is installed."""
+    name = find_known_api(path)
+    package = None if name is None else read_known_packages().package_of("wire_api", name)
+    return None if name is None or package is None or is_installed(package) else command_for("wire_api", name)

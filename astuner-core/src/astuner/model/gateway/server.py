@@ -14,7 +14,7 @@ from attrs import define, field
 from astuner.contract.errors import AstunerError
 from astuner.model.gateway.api_keys import new_secret
 from astuner.model.gateway.app import make_app
-from astuner.model.gateway.client_library import client_library
+from astuner.model.gateway.plain_openai import client_library
 from astuner.model.gateway.recording.recorder import EpisodeRecorder
 from astuner.model.gateway.route_table import App
 from astuner.model.gateway.transport import make_client

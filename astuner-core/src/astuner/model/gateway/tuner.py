@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from astuner.model.gateway.api_keys import mint
-from astuner.model.gateway.known_apis import find_remedy
+from astuner.model.gateway.route_table import find_remedy
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
 from astuner.shared.clients.agentscope_models import (
     ModelAddress,

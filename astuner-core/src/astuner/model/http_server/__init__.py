@@ -3,8 +3,7 @@
 from astuner.model.http_server.hosts import guard_hosts, is_loopback
 from astuner.model.http_server.json_bodies import LARGE_BODY, load_json
 from astuner.model.http_server.limits import ServerLimits
-from astuner.model.http_server.listening import listen
-from astuner.model.http_server.server import make_server
+from astuner.model.http_server.server import listen, make_server
 
 __all__ = [
     "LARGE_BODY",

@@ -1,4 +1,4 @@
-"""The server: it accepts connections within its limits, and keeps quiet when there are no more file descriptors."""
+"""The server and its socket: it accepts connections within its limits, and keeps quiet when descriptors run out."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from astuner.model.http_server.limits import ServerLimits
 log = logging.getLogger(__name__)
 
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+BACKLOG = 2048
+"""Clients that the kernel lets wait."""
 PAUSE_S = 0.5
 """Before another connection is tried when the system has no room for one."""
 NOTICES_S = 60.0
@@ -115,3 +117,19 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
 def _rank(connection: Any) -> tuple[bool, bool, float]:
     """Sort connections: those that never asked, those that are idle, those with a request; the oldest first."""
     return connection.is_answering or connection.reads_body, connection.has_asked, connection.idle_since
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; raises OSError. Port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With an explicit protocol, asyncio sends small writes at once; else an answer's body waits 40 ms for its head's ACK.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.setblocking(False)
+        listening.listen(BACKLOG)
+    except BaseException:
+        listening.close()
+        raise
+    return listening

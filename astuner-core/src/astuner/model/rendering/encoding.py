@@ -13,6 +13,9 @@ import numpy as np
 if TYPE_CHECKING:
     from astuner.contract.schema import Ids
 
+
+Encode = Callable[[str], "Ids"]
+"""Returns the ids of a text."""
 LONGEST_KEPT = 1 << 13
 """Longest part, in characters, whose ids are cached."""
 
@@ -89,3 +92,7 @@ def _collect_types(state: Any) -> list[str]:
         return []
     own = [state["type"]] if isinstance(state.get("type"), str) else []
     return own + [name for part in state.values() for name in _collect_types(part)]
+
+
+class LongText(Exception):
+    """A text that takes too long to be encoded in an event loop."""

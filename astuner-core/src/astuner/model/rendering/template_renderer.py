@@ -13,13 +13,12 @@ from attrs import evolve
 
 from astuner.contract.errors import AstunerError
 from astuner.model.rendering.compiled_template import CompiledTemplate
-from astuner.model.rendering.encoding import PartwiseEncoder
+from astuner.model.rendering.encoding import LongText, PartwiseEncoder
 from astuner.model.rendering.errors import bad_request
 from astuner.model.rendering.losses import describe_losses
 from astuner.model.rendering.reply_parser import Style
 from astuner.model.rendering.shape_probes import PROBE, USER, find_shape
 from astuner.model.rendering.template_shape import TemplateShape
-from astuner.model.rendering.text_encoders import LongText
 from astuner.model.rendering.tool_calls import STYLES, recognise
 from astuner.model.rendering.tool_prompt import make_call_writer, reads_back
 

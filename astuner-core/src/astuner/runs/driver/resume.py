@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from astuner.contract.errors import ConfigError, Problem
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.training.schedule import compute_learning_rate
-from astuner.settings.config.core_keys import read_core_keys
 from astuner.settings.config.places import ROOT, format_path
+from astuner.settings.config.schema_keys import read_core_keys
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""The directory of a run that begins."""
+"""The directory of a run that begins, and what an earlier attempt has left in it."""
 
 from __future__ import annotations
 
@@ -30,3 +30,15 @@ def delete_leftovers(directory: RunDirectory) -> None:
     """Delete what an earlier run has left that this one would continue or add to."""
     for leftover in (directory.state_file, directory.metrics, *directory.episodes.glob("*.jsonl")):
         leftover.unlink(missing_ok=True)
+
+
+def describe_last_attempt(directory: RunDirectory) -> str | None:
+    """Return a message if the last attempt was killed; None otherwise. Call it while holding the directory's lock."""
+    state = directory.state
+    if state.get("status") != "running":
+        return None
+    step = f" after step {state['step']}" if "step" in state else ""
+    return (
+        f"the last attempt was killed{step} (out of memory, or by a signal), or crashed in native code, "
+        "in which case its output ends with the Python lines that were running"
+    )

@@ -19,11 +19,10 @@ from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.runs.driver.control import RunControl, stop_on_signals
 from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.event_handling import Progress, drive
-from astuner.runs.driver.last_attempt import describe_last_attempt
-from astuner.runs.driver.plugins_in_use import format_header, list_plugins_in_use
 from astuner.runs.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.runs.driver.reporting import Loggers, NamedLogger
-from astuner.runs.driver.run_facts import collect_run_facts
+from astuner.runs.driver.run_directories import describe_last_attempt
+from astuner.runs.driver.run_facts import collect_run_facts, format_header, list_plugins_in_use
 from astuner.runs.driver.run_messages import RunMessages
 from astuner.runs.driver.run_outcome import RunOutcome
 from astuner.runs.driver.run_request import RunRequest

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from astuner.episodes.transcript.durations import format_seconds
+from astuner.episodes.transcript.terminal_text import format_seconds
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
 

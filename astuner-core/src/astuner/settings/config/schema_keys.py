@@ -1,12 +1,15 @@
-"""Every key there is."""
+"""Every key there is, and what core does with it whatever the backbone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import attrs
+from attrs import frozen
 
 from astuner.settings.config.components import OPEN
 from astuner.settings.config.model import Config
@@ -30,3 +33,19 @@ def _walk(cls: type[Any], start: str) -> Iterator[str]:
             yield f"{path}.*"
         else:
             yield path
+
+
+@frozen(kw_only=True)
+class CoreKeys:
+    """Patterns of keys, from `core_keys.toml`, which says what each list is for."""
+
+    honoured: Sequence[str]
+    may_change: Sequence[str]
+    inapplicable: Mapping[str, str]
+    refused: Mapping[str, str]
+
+
+@cache
+def read_core_keys() -> CoreKeys:
+    """Return the patterns."""
+    return CoreKeys(**tomllib.loads(files("astuner.settings.config").joinpath("core_keys.toml").read_text(encoding="utf-8")))

@@ -13,10 +13,9 @@ from attrs import field, frozen
 from astuner.contract.errors import Problem
 from astuner.contract.protocols import BackboneTraits, EngineTraits
 from astuner.contract.protocols.traits import read_traits
-from astuner.settings.config.core_keys import read_core_keys
 from astuner.settings.config.model import Config
 from astuner.settings.config.places import ROOT, make_problem
-from astuner.settings.config.schema_keys import walk_schema
+from astuner.settings.config.schema_keys import read_core_keys, walk_schema
 from astuner.settings.config.sections import COMPONENT_SECTIONS
 from astuner.settings.config.structuring import get_converter
 from astuner.settings.config.trees import flatten, get

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from astuner.episodes.transcript.durations import format_seconds
+from astuner.episodes.transcript.terminal_text import format_seconds
 from astuner.runs.store.metric_rows import read_metric_rows
 from astuner.settings.memory_estimate.model_file import read_model_config
 from astuner.settings.memory_estimate.parts import Hardware

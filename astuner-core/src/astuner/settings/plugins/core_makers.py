@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import click
 
     from astuner.contract.protocols import Candidate, Detector, Estimator, Judge, MakeEnvironment, RunInfo, Sandboxes
-    from astuner.episodes.judging.weighted_judge import WeightedJudge
+    from astuner.episodes.judging.composition import WeightedJudge
     from astuner.shared.services import Definition
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -10,9 +10,25 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from stevedore import DriverManager
 
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import Candidate, MakeEnvironment, RunInfo, has_methods, read_traits
+from astuner.contract.protocols import (
+    BackboneTraits,
+    Candidate,
+    EngineTraits,
+    EnvironmentTraits,
+    EstimatorTraits,
+    JudgeTraits,
+    LoggerTraits,
+    MakeEnvironment,
+    ReaderTraits,
+    RunInfo,
+    SandboxTraits,
+    TrackerTraits,
+    WorkflowTraits,
+    has_methods,
+    read_traits,
+)
+from astuner.contract.protocols.traits import find_faults
 from astuner.settings.plugins.compat import require_compatible
-from astuner.settings.plugins.component_traits import TRAITS, check_traits
 from astuner.settings.plugins.extension import explain_errors
 from astuner.settings.plugins.kinds import GROUPS
 from astuner.settings.plugins.paths import explain_missing_neighbour, make_entry_point
@@ -27,6 +43,19 @@ else:
     _DriverManager = DriverManager  # older releases are not generic at run time
 
 T = TypeVar("T")
+TRAITS: Mapping[str, type[Any]] = {
+    "backbone": BackboneTraits,
+    "engine": EngineTraits,
+    "environment": EnvironmentTraits,
+    "estimator": EstimatorTraits,
+    "judge": JudgeTraits,
+    "logger": LoggerTraits,
+    "reader": ReaderTraits,
+    "sandbox": SandboxTraits,
+    "tracker": TrackerTraits,
+    "workflow": WorkflowTraits,
+}
+"""By kind; the others offer nothing beyond their Protocol."""
 
 
 class Driver(_DriverManager):
@@ -101,3 +130,12 @@ def bind_environment(candidate: Candidate, target: Any, options: Any, run_info: 
         return construct(candidate, with_task, options, run_info)
 
     return make
+
+
+def check_traits(candidate: Candidate, target: object) -> None:
+    """Raise `PluginError`, with the blame, if the class of a component contradicts its traits."""
+    record = TRAITS.get(candidate.kind)
+    if record is None or not isinstance(target, type):
+        return
+    if faults := list(find_faults(target, record, tuple(TRAITS.values()))):
+        raise PluginError(f"{candidate.blame}: {'; '.join(faults)}")

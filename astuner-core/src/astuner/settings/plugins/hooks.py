@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         Sandboxes,
     )
     from astuner.contract.schema import Episode, Group, Notice, StepReport, ValidationReport
-    from astuner.episodes.judging.weighted_judge import WeightedJudge
+    from astuner.episodes.judging.composition import WeightedJudge
     from astuner.shared.services import Definition
 
 OPTIONS_KEY = "astuner.plugins.options"

@@ -14,8 +14,8 @@ from astuner.contract.errors import AstunerError, PluginError, ServiceUnavailabl
 from astuner.contract.hookspecs import PROJECT, SPECS
 from astuner.contract.protocols import Candidate, RunInfo, Sandboxes, SandboxSession, SandboxSpec
 from astuner.contract.schema import Failure, Notice, StepReport, Task, ValidationReport, WorkflowTask
+from astuner.episodes.judging.composition import WeightedJudge
 from astuner.episodes.judging.simple_judges import make_judge
-from astuner.episodes.judging.weighted_judge import WeightedJudge
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.extension import DECIDING
 from astuner.settings.plugins.hooks import Hooks

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from astuner.contract.protocols import Judge
+from astuner.episodes.judging.composition import WeightedJudge
 from astuner.episodes.judging.simple_judges import JudgeAdapter
-from astuner.episodes.judging.weighted_judge import WeightedJudge
 
 
 class StoredObservations:

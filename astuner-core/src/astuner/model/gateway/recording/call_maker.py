@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from astuner.model.gateway.recording.accepted_request import AcceptedRequest
+    from astuner.model.gateway.recording.request import AcceptedRequest
     from astuner.model.gateway.recording.running_call import RunningCall
     from astuner.model.gateway.recording.turn import Turn
 

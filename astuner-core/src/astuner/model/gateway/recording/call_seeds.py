@@ -1,4 +1,4 @@
-"""Seeds and ids that depend on the request, not on time: two runs of an episode give the same transcript."""
+"""Seeds and ids that depend on what is asked, not on time: two runs of an episode give the same transcript."""
 
 from __future__ import annotations
 
@@ -74,3 +74,8 @@ class CallIds:
     def _digest(self, agent: str, seed: int, what: str) -> str:
         key = f"{self._episode_id}\0{agent}\0{seed}\0{what}"
         return blake2b(key.encode(), digest_size=12).hexdigest()
+
+
+def derive_seed(*parts: object) -> int:
+    """Return 63 bits that depend on every part, and never on when an episode ran."""
+    return int.from_bytes(blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest(), "big") >> 1

@@ -13,10 +13,10 @@ from astuner.model.gateway.recording.turn import Turn
 from astuner.model.rendering.errors import bad_request
 
 if TYPE_CHECKING:
-    from astuner.model.gateway.recording.accepted_request import AcceptedRequest
     from astuner.model.gateway.recording.call_ledger import CallLedger
     from astuner.model.gateway.recording.call_policy import CallPolicy
     from astuner.model.gateway.recording.call_seeds import CallIds, Seeds
+    from astuner.model.gateway.recording.request import AcceptedRequest
 
 
 @define(eq=False, kw_only=True)

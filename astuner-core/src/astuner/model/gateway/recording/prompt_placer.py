@@ -12,11 +12,10 @@ from astuner.model.rendering.errors import ApiError, context_full
 
 if TYPE_CHECKING:
     from astuner.contract.schema import Ids
-    from astuner.model.gateway.recording.accepted_request import AcceptedRequest
     from astuner.model.gateway.recording.length_limits import Lengths
-    from astuner.model.gateway.recording.request import ChatRequest
+    from astuner.model.gateway.recording.request import AcceptedRequest, ChatRequest
     from astuner.model.rendering import TemplateRenderer
-    from astuner.model.rendering.text_encoders import Encode
+    from astuner.model.rendering.encoding import Encode
 
 
 CHARACTERS_PER_TOKEN = 8

@@ -8,22 +8,22 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from astuner.model.gateway.recording.accepted_request import AcceptedRequest
 from astuner.model.gateway.recording.body_limit import BodyLimit, find_body_limit
 from astuner.model.gateway.recording.call_ledger import CallLedger
 from astuner.model.gateway.recording.call_maker_choice import EpisodeParts, choose_call_maker
 from astuner.model.gateway.recording.call_seeds import Seeds
 from astuner.model.gateway.recording.messages import MessageReader
+from astuner.model.gateway.recording.request import AcceptedRequest
 from astuner.model.gateway.recording.request_order import RequestOrder
 from astuner.model.gateway.recording.turn import Turn
+from astuner.model.rendering.encoding import LongText
 from astuner.model.rendering.errors import ApiError
-from astuner.model.rendering.text_encoders import LongText
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Engine
     from astuner.contract.schema import Call
     from astuner.model.gateway.api_keys import Caller
-    from astuner.model.gateway.recording.call_failures import CallFailures
+    from astuner.model.gateway.recording.call_ledger import CallFailures
     from astuner.model.gateway.recording.episode_spec import EpisodeSpec
     from astuner.model.gateway.recording.request import ChatRequest
     from astuner.model.gateway.tuner import GatewayTuner

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 
 from astuner.contract.schema import Message
+
+if TYPE_CHECKING:
+    from astuner.model.gateway.api_keys import Caller
 
 
 @frozen(kw_only=True, eq=False)
@@ -87,3 +90,13 @@ class ChatRequest:
         """Return the digest that separates conversations which cannot share a stream."""
         key = json.dumps([agent, self.tools, self.template_kwargs], separators=(",", ":"), default=str)
         return blake2b(key.encode(), digest_size=16).digest()
+
+
+@frozen(eq=False)
+class AcceptedRequest:
+    """A request with the messages that it continues, and without what is not served."""
+
+    request: ChatRequest
+    caller: Caller
+    trained: bool
+    """Whether the caller's targets are trained."""

@@ -16,14 +16,13 @@ from astuner.model.gateway.tree.raw_prompts import PlainParser
 from astuner.model.rendering.losses import find_changes
 
 if TYPE_CHECKING:
-    from astuner.model.gateway.recording.accepted_request import AcceptedRequest
     from astuner.model.gateway.recording.answer_examiner import AnswerExaminer
     from astuner.model.gateway.recording.call_ledger import CallLedger
     from astuner.model.gateway.recording.call_policy import CallPolicy
     from astuner.model.gateway.recording.call_seeds import CallIds, Seeds
     from astuner.model.gateway.recording.engine_sessions import EngineSessions
     from astuner.model.gateway.recording.prompt_placer import PromptPlacer
-    from astuner.model.gateway.recording.request import ChatRequest
+    from astuner.model.gateway.recording.request import AcceptedRequest, ChatRequest
     from astuner.model.gateway.recording.request_order import RequestOrder
     from astuner.model.gateway.recording.running_call import FinishedCall
     from astuner.model.gateway.tree.token_tree import Placement

@@ -18,7 +18,7 @@ from astuner.model.rendering.reply_parser import Piece
 if TYPE_CHECKING:
     from astuner.contract.schema import Call, Ids
     from astuner.model.rendering import TemplateRenderer
-    from astuner.model.rendering.text_encoders import Encode
+    from astuner.model.rendering.encoding import Encode
 
 
 class PlainParser:

@@ -20,7 +20,7 @@ from astuner.model.rendering.template_renderer import TemplateRenderer
 
 if TYPE_CHECKING:
     from astuner.contract.schema import Ids
-    from astuner.model.rendering.text_encoders import Encode
+    from astuner.model.rendering.encoding import Encode
 
 __all__ = ["Placement", "TokenTree", "stream_ids"]
 

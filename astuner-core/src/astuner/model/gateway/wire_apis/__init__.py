@@ -8,7 +8,6 @@ from __future__ import annotations
 from astuner.model.gateway.recording.choice_events import Answer, Delta
 from astuner.model.gateway.recording.messages import encode_meaning, join_text, normalise
 from astuner.model.gateway.recording.request import ChatRequest
-from astuner.model.gateway.wire_apis.arguments import INVALID_JSON, unwrap_arguments, wrap_arguments
 from astuner.model.gateway.wire_apis.chat_completions import (
     CHAT_COMPLETIONS,
     MOST_CHOICES,
@@ -19,6 +18,7 @@ from astuner.model.gateway.wire_apis.chat_completions import (
     read_common_fields,
 )
 from astuner.model.gateway.wire_apis.fields import (
+    INVALID_JSON,
     LARGEST,
     format_value,
     read_flag,
@@ -29,6 +29,8 @@ from astuner.model.gateway.wire_apis.fields import (
     read_string_in,
     read_strings,
     read_text,
+    unwrap_arguments,
+    wrap_arguments,
 )
 from astuner.model.gateway.wire_apis.wire_api import (
     CountRoute,

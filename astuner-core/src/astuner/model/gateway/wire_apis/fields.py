@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
@@ -14,6 +15,8 @@ DEEPEST = 100
 
 LARGEST = 2**31 - 1
 """Largest count or size: engines keep them in 32 bits."""
+INVALID_JSON = "INVALID_JSON"
+"""The only key of an object that wraps arguments other than a JSON object."""
 
 
 def parse_body(raw: bytes | bytearray) -> dict[str, Any]:
@@ -134,3 +137,20 @@ def _is_deep(body: Any) -> bool:
             return False
         level = below
     return True
+
+
+def wrap_arguments(arguments: str) -> Mapping[str, Any]:
+    """Return the arguments of a tool call as an object that every client can parse."""
+    try:
+        found = json.loads(arguments)
+        # Python parses numbers that JSON does not have: NaN, Infinity, 1e999.
+        json.dumps(found, allow_nan=False)
+    except (ValueError, RecursionError):
+        found = arguments
+    return found if isinstance(found, dict) else {INVALID_JSON: arguments}
+
+
+def unwrap_arguments(given: Mapping[str, Any]) -> str:
+    """Return the arguments that an object stands for, as text."""
+    raw = given.get(INVALID_JSON) if len(given) == 1 else None
+    return raw if isinstance(raw, str) else json.dumps(given, ensure_ascii=False)
