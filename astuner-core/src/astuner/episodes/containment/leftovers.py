@@ -60,7 +60,8 @@ def find_processes(token: str, known: set[int]) -> list[psutil.Process]:
 
 def _find_below(known: set[int]) -> set[int]:
     """Return the pids below this process without those that a known process, such as one of a logger, has started."""
-    below, of_known = set(), set(known)
+    below: set[int] = set()
+    of_known = set(known)
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             # A parent comes before its children.
