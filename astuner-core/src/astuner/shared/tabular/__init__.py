@@ -29,7 +29,6 @@ if not TYPE_CHECKING:
             "cell_values": "convert_to_json parse_json_columns",
             "json_rows": "read_json_rows",
             "strict_json": "parse_json",
-            "task_rows": "Row make_content_id make_tasks",
-            "unique_ids": "UniqueIds",
+            "task_rows": "Row UniqueIds make_content_id make_tasks",
         },
     )
