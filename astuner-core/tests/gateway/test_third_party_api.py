@@ -171,5 +171,5 @@ async def test_a_client_of_such_an_api_is_refused_before_it_asks(serving: Any, m
 
 def hide_wire_apis(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide our own package, which may be installed where these tests run."""
-    monkeypatch.setattr("astuner.model.gateway.known_apis.is_installed", lambda package: False)
+    monkeypatch.setattr("astuner.model.gateway.route_table.is_installed", lambda package: False)
     monkeypatch.setattr("astuner.model.gateway.route_table.Catalog.discover", lambda *args, **kwargs: Catalog())
