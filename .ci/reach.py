@@ -34,6 +34,8 @@ class Environment:
     """Of an engine: what reaches the real one."""
     always: bool = False
     """Whether it runs whatever has changed."""
+    waits: bool = False
+    """Whether it mostly waits for the network, so that it can run beside two others."""
 
     def digest(self) -> str:
         """Return a digest of its settings and of every tracked file that reaches it."""
@@ -81,6 +83,7 @@ def _read_environment(name: str, sections: Sections, rules: Mapping[str, dict[st
         reach=[*dict.fromkeys(reach)],
         long_reach=long if name in rules["engines"]["names"] else (),
         always=name in rules["always"]["names"],
+        waits=name in rules["waiting"]["names"],
     )
 
 

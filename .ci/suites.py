@@ -8,7 +8,7 @@ Python do not count.
 An engine has a second digest, of what reaches the real engine. While that one is as recorded, CI leaves out the engine's long
 tests: those marked `long`, which start the real engine.
 
-    python .ci/suites.py              a line for each environment: its name, and `run`, `skip`, `short` or `long`
+    python .ci/suites.py              a line for each environment: its name, and `run`, `aside`, `skip`, `short` or `long`
     python .ci/suites.py --all        the same, as if nothing had passed before
     python .ci/suites.py run core     run `tox -r -e core`; if it passes, record it. Any number of environments
     python .ci/suites.py record core  record an environment that has passed in this checkout
@@ -52,7 +52,7 @@ def choose_suite(environment: Environment, passed: dict[str, str]) -> str:
     if passed.get(environment.name) == environment.digest():
         return "skip"
     if not environment.long_reach:
-        return "run"
+        return "aside" if environment.waits else "run"
     return "short" if passed.get(environment.name + LONG) == environment.long_digest() else "long"
 
 
@@ -87,7 +87,7 @@ def record(environments: Iterable[Environment]) -> int:
 
 
 def refuse_changes(environment: Environment) -> None:
-    """Exit if something that reaches an environment is not committed: nobody else could get what has passed."""
+    """Exit if something that reaches an environment is not committed: a digest of what no commit holds would be of no use."""
     if changes := environment.uncommitted():
         sys.exit(f"{environment.name}: commit first what reaches it:\n{changes}")
 

@@ -86,7 +86,7 @@ def test_every_room_that_an_engine_does_not_enter_exists(path: str):
 
 
 def test_the_rules_are_of_environments_that_exist():
-    assert {*RULES["reach"], *RULES["always"]["names"], *RULES["engines"]["names"]} <= {*ENVIRONMENTS}
+    assert {*RULES["reach"], *(name for rule in ("always", "waiting", "engines") for name in RULES[rule]["names"])} <= {*ENVIRONMENTS}
 
 
 def test_mypy_checks_every_package():
@@ -160,8 +160,9 @@ def test_digests_differ():
 
 
 def test_what_has_passed_is_skipped_and_an_engine_is_played_in_full_if_it_changed():
-    core, verl, lint = (ENVIRONMENTS[name] for name in ("core", "verl", "lint"))
-    assert [suites.choose_suite(environment, {}) for environment in (core, verl, lint)] == ["run", "long", "run"]
+    core, verl, lint, resolution = (ENVIRONMENTS[name] for name in ("core", "verl", "lint", "resolution"))
+    chosen = [suites.choose_suite(environment, {}) for environment in (core, verl, lint, resolution)]
+    assert chosen == ["run", "long", "run", "aside"]
     passed = {"core": core.digest(), "lint": lint.digest(), "verl": "other", "verl:long": verl.long_digest()}
     assert [suites.choose_suite(environment, passed) for environment in (core, verl, lint)] == ["skip", "short", "run"]
     assert suites.choose_suite(verl, passed | {"verl": verl.digest()}) == "skip"

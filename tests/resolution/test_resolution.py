@@ -1,4 +1,4 @@
-"""What users type resolves: every package, every extra and every documented command, on each Python and system that it claims."""
+"""What users type resolves: every package, every extra and every documented command, on the oldest and newest Python and each system that it claims."""
 
 from __future__ import annotations
 
@@ -55,13 +55,14 @@ def documented_sets() -> Iterator[str]:
 
 
 def targets(requirements: str) -> Iterator[tuple[str, str]]:
-    """Yield the Python and system that every package of a command claims."""
+    """Yield the oldest and newest Python, and each system, that every package of a command claims."""
     named = [projects()[Requirement(word).name] for word in requirements.split()]
-    pythons = [python for python in PYTHONS if all(python in SpecifierSet(one["requires-python"]) for one in named)]
+    claimed = [python for python in PYTHONS if all(python in SpecifierSet(one["requires-python"]) for one in named)]
     for claim, system in SYSTEMS.items():
         if all(claim in one["classifiers"] for one in named) and (system == LINUX or not LINUX_ALONE & {*requirements.split()}):
             # Markers on Python are few: on the other system one version shows whether there is something to install at all.
-            yield from ((python, system) for python in (pythons if system == LINUX else pythons[1:2]))
+            chosen = dict.fromkeys(claimed[:1] + claimed[-1:] if system == LINUX else claimed[1:2])
+            yield from ((python, system) for python in chosen)
 
 
 Case = tuple[str, str, str]
