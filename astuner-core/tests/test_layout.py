@@ -63,14 +63,14 @@ FORBIDDEN = {
     "shared.processes": LEADERS | EPISODE_ROOMS,
 }
 BUDGETS: Mapping[str, int] = {
-    "astuner-core": 44450,
+    "astuner-core": 44200,
     "astuner-agents": 4750,
     "astuner-ajet": 1750,
     "astuner-datagen": 2650,
     "astuner-devkit": 5750,
     "astuner-env-service": 1250,
     "astuner-envs": 2900,
-    "astuner-judges": 5950,
+    "astuner-judges": 6250,
     "astuner-local": 5750,
     "astuner-loggers": 3250,
     "astuner-logview": 6500,

@@ -17,11 +17,13 @@ _WINGS: Mapping[str, str] = {
 }
 _RENAMED: Mapping[str, str] = {
     "agents": "astuner_agents",
+    "builtin.detectors": "astuner_judges.detectors",
     "builtin.sandboxes": "astuner_agents.sandboxes",
     "clients.env_service": "astuner_env_service.client",
     "clients.reasoning_gym": "astuner_reasoning_gym.program",
     "config_import": "astuner_tools.config_import",
     "demonstrations": "astuner_tools.demonstrations",
+    "episodes.builtin.detectors": "astuner_judges.detectors",
     "handover": "astuner.contract.user_values",
     "memory": "astuner.settings.memory_estimate",
     "players": "astuner.episodes.rollout_workers",

@@ -87,6 +87,7 @@ def test_unknown_name_says_what_is_installed_and_what_was_probably_meant(install
         ("backbone", "trinity", "pip install astuner-trinity"),
         ("engine", "vllm", "pip install astuner-vllm"),
         ("logger", "swanlab", "pip install 'astuner-loggers[swanlab]'"),
+        ("detector", "nonsense", "pip install astuner-judges"),
     ],
 )
 def test_a_known_name_names_the_one_command_that_brings_it(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from astuner.contract.errors import ConfigError, PluginError
-from astuner.episodes.builtin.detectors.nonsense import Nonsense
 from astuner.settings.planning.plan import Plan, plan_run
 from astuner_devkit.project import write_project
 
@@ -30,6 +29,13 @@ class Shouting:
 
 
 @pytest.fixture
+def acme(fake_distribution: Callable[..., Path]) -> None:
+    """Installs the detectors `shouting` and `swearing`."""
+    entry_points = {"shouting": "acme_shouting:Shouting", "swearing": "acme_shouting:Shouting"}
+    fake_distribution("acme-detectors", "2.0", {"acme_shouting.py": SHOUTING}, {"astuner.detectors": entry_points})
+
+
+@pytest.fixture
 def planned(tmp_path: Path) -> Callable[..., Plan]:
     def plan(**rollout: Any) -> Plan:
         (tmp_path / "shouting.py").write_text(SHOUTING)
@@ -45,37 +51,37 @@ def problems(planned: Callable[..., Plan], **rollout: Any) -> list[str]:
     return [str(problem).partition(": ")[2] for problem in found.value.problems]
 
 
-def test_detectors_are_chosen_by_name_each_once(planned):
-    found = planned(compute_madness_checklist=["nonsense", "wrong_toolcall", "nonsense"]).recipe.detectors
-    assert [one.candidate.name for one in found] == ["nonsense", "wrong_toolcall"]
+def test_detectors_are_chosen_by_name_each_once(planned, acme):
+    found = planned(compute_madness_checklist=["shouting", "swearing", "shouting"]).recipe.detectors
+    assert [one.candidate.name for one in found] == ["shouting", "swearing"]
 
 
 def test_none_is_chosen_unless_it_is_asked_for(planned):
     assert planned().recipe.detectors == ()
 
 
-def test_an_unknown_detector_is_an_error_with_a_suggestion(planned):
-    (problem,) = problems(planned, compute_madness_checklist=["nonsens"])
-    assert problem.startswith("astuner.rollout.compute_madness_checklist[0]: no detector 'nonsens'; installed: ")
-    assert problem.endswith("Did you mean 'nonsense'?")
+def test_an_unknown_detector_is_an_error_with_a_suggestion(planned, acme):
+    (problem,) = problems(planned, compute_madness_checklist=["shoutin"])
+    assert problem.startswith("astuner.rollout.compute_madness_checklist[0]: no detector 'shoutin'; installed: ")
+    assert problem.endswith("Did you mean 'shouting'?")
 
 
-def test_a_detector_takes_its_options_from_its_section(planned):
-    (found,) = planned(compute_madness_checklist=["nonsense"], detectors={"nonsense": {"min_chars": 900}}).recipe.detectors
-    assert found.options == Nonsense.Options(min_chars=900)
+def test_a_detector_takes_its_options_from_its_section(planned, acme):
+    (found,) = planned(compute_madness_checklist=["shouting"], detectors={"shouting": {"word": "HALT"}}).recipe.detectors
+    assert found.options.word == "HALT"
 
 
-def test_an_option_that_a_detector_does_not_have_is_an_error(planned):
-    (problem,) = problems(planned, compute_madness_checklist=["nonsense"], detectors={"nonsense": {"min_char": 900}})
-    assert problem.startswith("astuner.rollout.detectors.nonsense.min_char: ")
-    assert "min_chars" in problem
+def test_an_option_that_a_detector_does_not_have_is_an_error(planned, acme):
+    (problem,) = problems(planned, compute_madness_checklist=["shouting"], detectors={"shouting": {"words": "HALT"}})
+    assert problem.startswith("astuner.rollout.detectors.shouting.words: ")
+    assert "'word'" in problem
 
 
-def test_options_of_a_detector_that_is_not_switched_on_are_an_error(planned):
-    (problem,) = problems(planned, compute_madness_checklist=["nonsense"], detectors={"nonsens": {}})
+def test_options_of_a_detector_that_is_not_switched_on_are_an_error(planned, acme):
+    (problem,) = problems(planned, compute_madness_checklist=["shouting"], detectors={"shoutin": {}})
     assert problem == (
-        "astuner.rollout.detectors.nonsens: the detector 'nonsens' is not switched on; name it in "
-        "rollout.compute_madness_checklist, or remove its options. Did you mean 'nonsense'?"
+        "astuner.rollout.detectors.shoutin: the detector 'shoutin' is not switched on; name it in "
+        "rollout.compute_madness_checklist, or remove its options. Did you mean 'shouting'?"
     )
 
 
@@ -86,8 +92,8 @@ def test_what_acts_only_with_a_detector_is_remarked_on_without_one(planned):
     )
 
 
-def test_it_is_not_remarked_on_where_one_is_switched_on(planned):
-    notices = planned(agent_madness_reward=-2.0, compute_madness_checklist=["nonsense"]).notices
+def test_it_is_not_remarked_on_where_one_is_switched_on(planned, acme):
+    notices = planned(agent_madness_reward=-2.0, compute_madness_checklist=["shouting"]).notices
     assert not [notice for notice in notices if "agent_madness_reward" in notice]
 
 
@@ -103,12 +109,13 @@ def test_two_detectors_of_one_name_are_refused(planned, fake_distribution):
     ]
 
 
-def test_a_run_ends_the_episodes_in_which_a_users_detector_finds_something(run, tmp_path: Path):
+def test_a_run_ends_the_episodes_in_which_a_users_detector_finds_something(run, acme, tmp_path: Path):
     (tmp_path / "shouting.py").write_text(SHOUTING)
-    rollout = {"compute_madness_checklist": ["./shouting.py:Shouting", "nonsense"], "agent_madness_reward": -3.0}
+    checklist = ["./shouting.py:Shouting", "swearing"]
+    rollout = {"compute_madness_checklist": checklist, "detectors": {"swearing": {"word": "HALT"}}, "agent_madness_reward": -3.0}
     played = run(replies=["STOP it"], settings={"rollout": rollout})
     assert played.rewards == [-3.0]
-    assert (played.metrics["madness/./shouting.py:Shouting"], played.metrics["madness/nonsense"]) == (1.0, 0.0)
+    assert (played.metrics["madness/./shouting.py:Shouting"], played.metrics["madness/swearing"]) == (1.0, 0.0)
     assert any("    abnormal: ./shouting.py:Shouting: it shouts STOP" in notice for notice in played.notices)
 
 

@@ -13,9 +13,6 @@ import pytest
 
 from astuner.contract.protocols import Judge, Workflow
 from astuner.contract.schema import Finding, Verdict, WorkflowOutput
-from astuner.episodes.builtin.detectors.non_ascii import NonAscii
-from astuner.episodes.builtin.detectors.special_token_leak import SpecialTokenLeak
-from astuner.episodes.builtin.detectors.wrong_toolcall import WrongToolcall
 from astuner.episodes.judging.advantages import compute_advantages
 from astuner.episodes.judging.estimators import DrGrpo
 from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
@@ -27,6 +24,24 @@ from astuner_devkit.sampled_answers import function_tool
 ADD = function_tool("add", {"type": "object", "required": ["a"]})
 WRONG = '<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>'
 EVIDENCE = "calls 'add' with '{}': arguments: missing 'a'"
+
+
+class WrongToolcall:
+    """Finds calls without arguments."""
+
+    def look(self, output):
+        calls = output.call.reply.get("tool_calls") or ()
+        return EVIDENCE if any(call["function"]["arguments"] == "{}" for call in calls) else None
+
+
+class SpecialTokens:
+    def look(self, output):
+        return " ".join(output.special_tokens) or None
+
+
+class Deaf:
+    def look(self, output):
+        return None
 
 
 class ThreeTurns(Workflow):
@@ -224,11 +239,11 @@ def test_findings_lie_in_the_store_and_come_back(watched):
 
 
 def test_the_share_of_abnormal_episodes_is_a_metric_of_each_detector(watched):
-    detectors = [("wrong_toolcall", WrongToolcall()), ("non_ascii", NonAscii())]
+    detectors = [("wrong_toolcall", WrongToolcall()), ("deaf", Deaf())]
     found = compute_rollout_metrics([watched(detectors=detectors).play(4)], [])
     assert {name: value for name, value in found.items() if name.startswith("madness/")} == {
         "madness/wrong_toolcall": 0.25,
-        "madness/non_ascii": 0.0,
+        "madness/deaf": 0.0,
     }
     assert (found["success/rate"], found["reward/mean"]) == (0.75, 0.5)
 
@@ -252,8 +267,8 @@ def test_the_transcript_shows_the_evidence_below_its_call(watched):
 def test_a_leaked_special_token_is_told_from_those_of_tool_calls_and_of_the_turn(watched):
     right = '<think>\nhm\n</think>\n\n<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
     answers = lambda prompt, request: "4<|im_start|>user" if prompt.count("sure?") == 1 else right  # noqa: E731
-    (episode,) = watched(answer=answers, detectors=[("special_token_leak", SpecialTokenLeak())]).play().episodes
-    assert episode.findings == {"special_token_leak": (Finding(call=1, evidence="sampled <|im_start|>: '4<|im_start|>user'"),)}
+    (episode,) = watched(answer=answers, detectors=[("leak", SpecialTokens())]).play().episodes
+    assert episode.findings == {"leak": (Finding(call=1, evidence="<|im_start|>"),)}
 
 
 def test_a_detector_that_fails_is_named_and_the_episode_goes_on(watched):

@@ -214,9 +214,11 @@ def test_sandboxes_that_open_slowly_are_reported(
     assert capsys.readouterr().out.startswith("e: its sandbox took ")
 
 
-def test_short_answers_are_not_looked_at(hooks: Any, tmp_path: Path):
+def test_short_answers_are_not_looked_at(hooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "acme_found.py").write_text("class Found:\n    def look(self, output):\n        return output.text\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
     cls = example("long_answers_only")
-    detector = asked_for("detector", "astuner.episodes.builtin.detectors.non_ascii:NonAscii")
+    detector = asked_for("detector", "acme_found:Found")
     short, long = (Sampled(call=cast("Any", None), text="é" * count) for count in (3, 9))
     options = options_of(detector, {})
     made = hooks(cls(cls.Options(at_least=9))).make_detector(detector, options, run_info(tmp_path))

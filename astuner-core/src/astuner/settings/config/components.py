@@ -106,6 +106,6 @@ class ContextTracker(OpenSection):
     detect_timeline_snap: bool = False
     """Say where the conversation of an agent first branched into several samples (tracker `timeline`)."""
     log_tool_format_check: bool = False
-    """Has no effect; a malformed tool call is reported once, and the detector `wrong_toolcall` keeps each."""
+    """Has no effect; a malformed tool call is reported once, and a detector can keep each."""
     log_tool_format_error_detail: bool = False
     """Has no effect; see `log_tool_format_check`."""

@@ -106,8 +106,7 @@ class Rollout(OpenSection):
     gamma: float = field(default=1.0, validator=and_(ge(0), le(1)))
     """Discount from step to step of an episode; experimental."""
     compute_madness_checklist: tuple[str, ...] = ()
-    """Detectors of abnormal behaviour that watch the calls of trained agents: `nonsense` (endless repetition), `wrong_toolcall`,
-    `special_token_leak`, `non_ascii` (any character outside of ASCII), and those of plugins."""
+    """Detectors of abnormal behaviour that watch the calls of trained agents, by name; `astuner plugin list` shows them."""
     agent_madness_termination: bool = True
     """End an episode as soon as a detector finds something; False plays it to its end. Its reward is `agent_madness_reward`
     either way, and what was sampled is trained with it."""

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from astuner.contract.errors import AstunerError, PluginError, ServiceUnavailable
 from astuner.contract.hookspecs import PROJECT, SPECS
-from astuner.contract.protocols import Candidate, RunInfo, Sandboxes, SandboxSession, SandboxSpec
+from astuner.contract.protocols import Candidate, RunInfo, Sampled, Sandboxes, SandboxSession, SandboxSpec
 from astuner.contract.schema import Failure, Notice, StepReport, Task, ValidationReport, WorkflowTask
 from astuner.episodes.judging.composition import WeightedJudge
 from astuner.episodes.judging.simple_judges import make_judge
@@ -55,6 +55,13 @@ class ClosedSandboxes(Sandboxes):
 
     async def close(self) -> None:
         """Close none."""
+
+
+class FindsNothing:
+    """A detector to be made."""
+
+    def look(self, output: Sampled) -> str | None:
+        """Return no evidence."""
 
 
 class EmptyRoom:

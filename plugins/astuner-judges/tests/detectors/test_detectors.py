@@ -1,4 +1,4 @@
-"""What core's detectors take for abnormal, and what they never do."""
+"""What the detectors take for abnormal, and what they never do."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.episodes.builtin.detectors.non_ascii import NonAscii
-from astuner.episodes.builtin.detectors.nonsense import Nonsense
-from astuner.episodes.builtin.detectors.special_token_leak import SpecialTokenLeak
-from astuner.episodes.builtin.detectors.wrong_toolcall import WrongToolcall
 from astuner_devkit.ordinary_texts import ORDINARY_TEXTS
 from astuner_devkit.sampled_answers import function_tool, make_sampled
+from astuner_judges.detectors.non_ascii import NonAscii
+from astuner_judges.detectors.nonsense import Nonsense
+from astuner_judges.detectors.special_token_leak import SpecialTokenLeak
+from astuner_judges.detectors.wrong_toolcall import WrongToolcall
 
 BY_DEFAULT = (Nonsense(), WrongToolcall(), SpecialTokenLeak())
 ANSWERS = [json.loads(line) for line in (Path(__file__).parent / "data" / "gsm8k_answers.jsonl").read_text().splitlines()]

@@ -1,1 +1,0 @@
-"""Core's own detectors of abnormal behaviour; each is opt-in (`rollout.compute_madness_checklist`)."""

@@ -1,0 +1,1 @@
+"""Detectors of abnormal behaviour; each is opt-in (`rollout.compute_madness_checklist`)."""
