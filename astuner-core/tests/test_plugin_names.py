@@ -38,7 +38,7 @@ ALLOWED: Mapping[tuple[str, str], str] = {
 WORDS = frozenset({"environments", "llm", "local", "math", "tracing"})
 """Names that are words as well: they name a component only in quotes."""
 
-SECTIONS = frozenset({"data", "env", "judge", "replay", "setup", "trace", "warm-start"})
+SECTIONS = frozenset({"compare", "data", "env", "judge", "replay", "setup", "trace", "warm-start"})
 """Commands that are called as a section, a field, a function or a method of core is, so that nothing tells the two apart."""
 
 

@@ -19,6 +19,7 @@ _RENAMED: Mapping[str, str] = {
     "agents": "astuner_agents",
     "builtin.detectors": "astuner_judges.detectors",
     "builtin.sandboxes": "astuner_agents.sandboxes",
+    "cli.compare": "astuner_tools.compare",
     "clients.env_service": "astuner_env_service.client",
     "clients.reasoning_gym": "astuner_reasoning_gym.program",
     "config_import": "astuner_tools.config_import",

@@ -26,7 +26,7 @@ Examples:
   astuner compare runs/a runs/b runs/c --metric reward/mean --metric kl/mean"""
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(epilog=EXAMPLE, short_help="Compare runs: configuration, curves and tasks.")
 @click.argument("names", nargs=-1, metavar="RUN RUN...")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric instead of the rewards; repeatable.")
 @click.option(
