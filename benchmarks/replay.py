@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.table import Table
 
 from astuner.contract.schema import Call, Episode, Group, Sample, Task, Verdict, WeightSpan, WorkflowOutput
-from astuner.runs.driver.replay_request import ReplayRequest
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import EpisodeFiles
 from astuner_tools.replays.replay import replay_run
+from astuner_tools.replays.replay_request import ReplayRequest
 
 SIBLINGS = 8
 GROUPS_IN_A_STEP = 16

@@ -31,6 +31,8 @@ _RENAMED: Mapping[str, str] = {
     "published": "astuner.shared.known_packages",
     "replays": "astuner_tools.replays",
     "replays.agreement": "astuner.episodes.judging.agreement",
+    "runs.driver.replay_request": "astuner_tools.replays.replay_request",
+    "runs.driver.training_on_replay": "astuner_tools.replays.training_on_replay",
     "sandboxes": "astuner_agents.sandboxes",
     "scaffold": "astuner_devkit.scaffold",
     "testing": "astuner_devkit",

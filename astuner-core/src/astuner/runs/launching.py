@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
@@ -97,37 +96,8 @@ def replay(
     The arguments are those of the command; messages are in the report, and Python warnings. With `train_from` the run that was
     trained on is `Run(report.directory)`. Raises `ImportError` if the package with the command is not installed.
     """
-    from astuner.runs.driver.control import StopSwitch
-    from astuner.runs.driver.replay_request import ReplayRequest
-    from astuner.runs.driver.separate_thread import call_without_loop
-    from astuner.runs.driver.training_on_replay import check_start, refuse_choices, train_on
-    from astuner.runs.inspection.run_search import open_run
-
-    replay_run = _load_function("replay")
-    opened = run if isinstance(run, Run) else open_run(os.fspath(run))
-    request = ReplayRequest(
-        run=opened,
-        conf=Path(conf),
-        overrides=list_items(overrides),
-        judge=judge,
-        out=None if out is None else Path(out),
-        split=split,
-        step=step,
-    )
-    switch = StopSwitch()
-
-    def score() -> Any:
-        with _hold_process(request.conf):
-            if train_from is not None:
-                refuse_choices(request)
-                _check_environment(request.conf, request.overrides, None)
-                check_start(request, train_from)
-            report = replay_run(request, notify=lambda text: warnings.warn(text, stacklevel=2), stopped=lambda: switch.requested)
-            if train_from is not None:
-                train_on(request, report.directory, train_from, switch)
-            return report
-
-    return call_without_loop(score, switch)
+    function = _load_function("replay")
+    return function(run, conf, overrides, judge=judge, out=out, split=split, step=step, train_from=train_from)
 
 
 def _load_function(name: str) -> Callable[..., Any]:
@@ -148,15 +118,15 @@ def _play(request: RunRequest, start: Callable[[StopSwitch], RunOutcome]) -> Run
     switch = StopSwitch()
 
     def play() -> RunOutcome:
-        with _hold_process(request.conf):
-            _check_environment(request.conf, request.overrides, request.backbone)
+        with hold_process(request.conf):
+            check_environment(request.conf, request.overrides, request.backbone)
             return start(switch)
 
     return Run(call_without_loop(play, switch).directory)
 
 
 @contextmanager
-def _hold_process(conf: Path) -> Iterator[None]:
+def hold_process(conf: Path) -> Iterator[None]:
     """Have the process for a run alone, and leave it as it was; raises `UsageError` if another run has it."""
     from astuner.episodes.containment.process_state import restore_process_state
 
@@ -169,7 +139,7 @@ def _hold_process(conf: Path) -> Iterator[None]:
         _ONE_RUN.release()
 
 
-def _check_environment(conf: Path, items: Sequence[str], backbone: str | None) -> None:
+def check_environment(conf: Path, items: Sequence[str], backbone: str | None) -> None:
     """Raise `UsageError` if the backbone has an environment that the command would continue in."""
     from astuner.settings.planning.own_venv import find_venv_of
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from astuner.runs.driver.replay_request import ReplayRequest
 from astuner.runs.inspection.run import Run
 from astuner_devkit.isolation import undo_after
 from astuner_devkit.project import write_project
 from astuner_tools.replays.replay import replay_run
+from astuner_tools.replays.replay_request import ReplayRequest
 from astuner_tools.replays.report import ReplayReport
 
 Replay = Callable[..., ReplayReport]

@@ -13,7 +13,7 @@ from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
 
 if TYPE_CHECKING:
-    from astuner.runs.driver.replay_request import ReplayRequest
+    from astuner_tools.replays.replay_request import ReplayRequest
     from astuner_tools.replays.report import ReplayReport, SplitReport
     from astuner_tools.replays.trained_signal import TrainingChange
 
@@ -66,9 +66,9 @@ def replay(
     from typing import cast
 
     from astuner.runs.driver.control import unwind_on_sigterm
-    from astuner.runs.driver.replay_request import ReplayRequest
     from astuner.runs.inspection.run_search import open_run
     from astuner_tools.replays.replay import replay_run
+    from astuner_tools.replays.replay_request import ReplayRequest
 
     def warn(text: str) -> None:
         click.echo(f"warning: {text}", err=True)
@@ -98,7 +98,7 @@ def replay(
     else:
         click.echo("\n\n".join(_format_parts(found)))
     if train_from is not None:
-        from astuner.runs.driver.training_on_replay import train_on
+        from astuner_tools.replays.training_on_replay import train_on
 
         outcome = train_on(request, found.directory, train_from)
         click.echo("\n".join((f"done: {outcome.directory}", *(f"  {line}" for line in outcome.story))), err=True)
@@ -106,7 +106,7 @@ def replay(
 
 def _check_training(request: ReplayRequest, train_from: int) -> None:
     from astuner.cli.own_venv import enter_venv_of
-    from astuner.runs.driver.training_on_replay import check_start, refuse_choices
+    from astuner_tools.replays.training_on_replay import check_start, refuse_choices
 
     refuse_choices(request)
     enter_venv_of(request.conf, request.overrides, None)

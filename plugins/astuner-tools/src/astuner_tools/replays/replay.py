@@ -18,7 +18,6 @@ from astuner.episodes.rollout.garbage_collector import relax_collector
 from astuner.episodes.rollout.host import close_judge
 from astuner.episodes.rollout.recipe import make_judges
 from astuner.episodes.rollout.secret_free_store import SecretFreeStore
-from astuner.runs.driver.replay_request import ReplayRequest
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.episode_store import SPLITS, EpisodeFiles
 from astuner.settings.plugins.component import Component
@@ -27,6 +26,7 @@ from astuner.shared.clients.llm_budget import Budget, Limits, Usage, share_budge
 from astuner_tools.replays.limits import describe_limits
 from astuner_tools.replays.observations import StoredObservations
 from astuner_tools.replays.replay_directory import choose_directory, open_replay
+from astuner_tools.replays.replay_request import ReplayRequest
 from astuner_tools.replays.report import ReplayReport
 from astuner_tools.replays.scoring import Scoring
 from astuner_tools.replays.scoring_choice import ScoringChoice, choose_scoring, list_stored_specs

@@ -23,7 +23,7 @@ from astuner.settings.planning.plan import plan_run
 
 if TYPE_CHECKING:
     from astuner.runs.driver.control import StopSwitch
-    from astuner.runs.driver.replay_request import ReplayRequest
+    from astuner_tools.replays.replay_request import ReplayRequest
 
 SCORING = (
     "experiment_name",
