@@ -63,7 +63,7 @@ FORBIDDEN = {
     "shared.processes": LEADERS | EPISODE_ROOMS,
 }
 BUDGETS: Mapping[str, int] = {
-    "astuner-core": 43900,
+    "astuner-core": 43800,
     "astuner-agents": 4750,
     "astuner-ajet": 1750,
     "astuner-datagen": 2650,
@@ -76,7 +76,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-logview": 6500,
     "astuner-readers": 450,
     "astuner-reasoning-gym": 800,
-    "astuner-tools": 3050,
+    "astuner-tools": 3150,
     "astuner-tracing": 4200,
     "astuner-trinity": 5900,
     "astuner-verl": 3750,

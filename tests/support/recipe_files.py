@@ -72,12 +72,12 @@ class Recipe:
 
 
 def list_totals(recipe: Recipe, backbone: str) -> list[int]:
-    """Return the bytes that each kind of GPU of a recipe holds in each phase, as `config explain --memory` computes them."""
+    """Return the bytes that each kind of GPU of a recipe holds in each phase, as `config memory` computes them."""
     gpus = f"{min(8, recipe.gpus)}x{recipe.gpu_bytes // 10**9}"
     model = ("--set", f"model.path={recipe.shape_home}", "--backbone", backbone)
     out = io.StringIO()
     with redirect_stdout(out):
-        code = exit_code_of(["config", "explain", "--conf", str(recipe.path), *model, "--memory", "--gpus", gpus, "--json"])
+        code = exit_code_of(["config", "memory", "--conf", str(recipe.path), *model, "--gpus", gpus, "--json"])
     document = json.loads(out.getvalue())
     assert (code, document["unknown"], document["problems"]) == (0, None, [])
     return [total for device in document["devices"] if device["gpus"] != [-1] for total in device["totals"].values()]

@@ -20,6 +20,8 @@ _RENAMED: Mapping[str, str] = {
     "builtin.detectors": "astuner_judges.detectors",
     "builtin.sandboxes": "astuner_agents.sandboxes",
     "cli.compare": "astuner_tools.compare",
+    "cli.config_memory": "astuner_tools.config_memory.command",
+    "cli.gpu_option": "astuner_tools.config_memory.gpu_option",
     "clients.env_service": "astuner_env_service.client",
     "clients.reasoning_gym": "astuner_reasoning_gym.program",
     "config_import": "astuner_tools.config_import",

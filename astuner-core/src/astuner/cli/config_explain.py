@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict, evolve
 
-from astuner.cli.gpu_option import GPUS
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import align_columns, print_json
 from astuner.cli.own_venv import enter_venv_of
@@ -24,39 +23,22 @@ LONGEST_VALUE = 60
 
 
 EXAMPLE = """\b
-Examples:
-  astuner config explain --conf tune.yaml --backbone local
-  astuner config explain --conf tune.yaml --memory --gpus 8x80"""
+Example:
+  astuner config explain --conf tune.yaml --backbone local"""
 
 
 @click.command(epilog=EXAMPLE)
 @add_config_options
 @as_json
 @click.option("--all", "everything", is_flag=True, help="Also show keys that hold their default.")
-@click.option("--memory", "in_memory", is_flag=True, help="Show what each GPU will hold instead, and whether it fits.")
-@click.option("--gpus", type=GPUS, help="With --memory: plan for nodes of N GPUs with GB gigabytes each, not for this machine.")
-def explain(
-    conf: Path,
-    backbone: str | None,
-    overrides: Sequence[str],
-    in_json: bool,
-    everything: bool,
-    in_memory: bool,
-    gpus: tuple[int, int] | None,
-) -> int:
+def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool) -> int:
     """Show where each value comes from and what acts on it, down to the backbone's own keys. Nothing is started.
 
     With --json, what is sound of a YAML with mistakes is explained too.
     """
     from astuner.contract.errors import AstunerError, ConfigError
 
-    if gpus is not None and not in_memory:
-        raise click.UsageError("--gpus belongs to --memory")
     enter_venv_of(conf, overrides, backbone)
-    if in_memory:
-        from astuner.cli.config_memory import explain_memory
-
-        return explain_memory(conf, overrides, backbone, gpus=gpus, in_json=in_json)
     try:
         explanation, problems, notices = _explain_config(conf, overrides, backbone, with_faults=in_json)
     except AstunerError as error:

@@ -12,7 +12,7 @@ _NUMBERS = {errno.EMFILE: "file descriptors", errno.ENFILE: "file descriptors", 
 _WORDS = {"allocate memory": "memory", "out of memory": "memory", "start new thread": "threads"}
 """Libraries raise a RuntimeError of which only the text says it: torch on a CPU, and Python for threads."""
 _REMEDIES = {
-    "memory": "free memory, or need less: `astuner config explain --memory` shows what the run holds and the keys that matter",
+    "memory": "free memory, or need less: `astuner run --dry-run` shows what the run holds and the keys that matter",
     "threads": "raise the limits on processes and memory (`ulimit -u`, `ulimit -v`)",
     "file descriptors": "raise the limit (`ulimit -n`), or lower rollout.max_env_worker",
 }

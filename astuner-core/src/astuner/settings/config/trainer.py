@@ -154,7 +154,7 @@ class TrainerCommon:
     grad_clip: float = field(default=1.0, validator=gt(0))
     """Largest norm of the gradient."""
     memory_check: Literal["refuse", "warn"] = "refuse"
-    """What happens before a run whose planned memory (`astuner config explain --memory`) exceeds the machine's."""
+    """What happens before a run whose planned memory (`astuner run --dry-run` shows it) exceeds the machine's."""
     max_checkpoints_to_keep: int | None = field(default=None, validator=optional(ge(1)))
     """Older checkpoints are deleted; null keeps all."""
     keep_best: bool = False

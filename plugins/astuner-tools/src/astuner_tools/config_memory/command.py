@@ -1,4 +1,4 @@
-"""`astuner config explain --memory`."""
+"""`astuner config memory`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,29 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict, evolve
 
+from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import print_json
+from astuner.cli.own_venv import enter_venv_of
 from astuner.contract.errors import ConfigError
 from astuner.settings.memory_estimate.parts import PHASES
+from astuner_tools.config_memory.gpu_option import GPUS
 
 if TYPE_CHECKING:
     from astuner.settings.planning.memory_plan import MemoryReport
 
 
-def explain_memory(
-    conf: Path, overrides: Sequence[str], backbone: str | None, *, gpus: tuple[int, int] | None, in_json: bool
-) -> int:
-    """Print what a run would hold on this machine, or on nodes with other GPUs: number and bytes of each."""
+EXAMPLE = """\b
+Examples:
+  astuner config memory --conf tune.yaml --backbone local
+  astuner config memory --conf tune.yaml --gpus 8x80"""
+
+
+@click.command(epilog=EXAMPLE, short_help="Show what each GPU will hold, and whether it fits.")
+@add_config_options
+@as_json
+@click.option("--gpus", type=GPUS, help="Plan for nodes of N GPUs with GB gigabytes each, not for this machine.")
+def memory(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, gpus: tuple[int, int] | None) -> int:
+    """Show what each GPU will hold while playing, sending weights and training, and whether it fits. Nothing is started."""
     from astuner.settings.config.loading import load_config
     from astuner.settings.config.native import align
     from astuner.settings.planning.chooser import Chooser
@@ -33,6 +44,7 @@ def explain_memory(
     from astuner.settings.plugins.component import Component
     from astuner.settings.plugins.drivers import load
 
+    enter_venv_of(conf, overrides, backbone)
     loaded = load_config(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
