@@ -86,7 +86,8 @@ def test_every_room_that_an_engine_does_not_enter_exists(path: str):
 
 
 def test_the_rules_are_of_environments_that_exist():
-    assert {*RULES["reach"], *(name for rule in ("always", "waiting", "engines") for name in RULES[rule]["names"])} <= {*ENVIRONMENTS}
+    named = {name for rule in ("always", "waiting", "engines") for name in RULES[rule]["names"]}
+    assert {*RULES["reach"], *named} <= {*ENVIRONMENTS}
 
 
 def test_mypy_checks_every_package():

@@ -1,4 +1,4 @@
-"""What users type resolves: every package, every extra and every documented command, on the oldest and newest Python and each system that it claims."""
+"""What users type resolves, on the oldest and newest Python and each system that it claims: packages, extras, documented commands."""
 
 from __future__ import annotations
 
