@@ -1,4 +1,4 @@
-"""What users type resolves, on the oldest and newest Python and each system that it claims: packages, extras, documented commands."""
+"""What users type resolves, on the oldest and newest Python and each system: packages, extras and documented commands."""
 
 from __future__ import annotations
 
