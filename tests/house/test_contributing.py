@@ -1,8 +1,9 @@
-"""Every path that CONTRIBUTING names exists."""
+"""Every path that CONTRIBUTING names exists, and the arrows that it draws are the dependencies of the packages."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,16 @@ def test_a_named_path_exists(path: str) -> None:
 def test_files_named_after_a_path_lie_in_its_folder(row: list[str]) -> None:
     folder = (REPOSITORY / row[0]).parent
     assert [name for name in row[1:] if not (folder / name).exists() and not (REPOSITORY / name).exists()] == []
+
+
+def test_the_arrows_are_the_dependencies() -> None:
+    drawn = {}
+    for package, others in re.findall(r"^    (astuner[\w-]*)(?: \(no code\))? ──▶ (.*)$", PAGE, re.MULTILINE):
+        drawn[package] = {f"astuner-{name}" for name in re.findall(r"(?:\bastuner| )-(\w[\w-]*)", others)}
+    found = {}
+    for file in REPOSITORY.glob("plugins/*/pyproject.toml"):
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+        needed = {re.match(r"[\w-]*", one).group() for one in project["dependencies"] if one.startswith("astuner")}  # type: ignore[union-attr]
+        if needed - {"astuner-core"}:
+            found[project["name"]] = needed - {"astuner-core"}
+    assert drawn == found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,40 +43,21 @@ Examples:
     "and files of the model, whose changes are refused otherwise, or code, whose changes are reported; repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything and print what the run would take, without starting it.")
-@click.option("--db", multiple=True, metavar="TAG[,TAG]...", help="Stop at astuner.breakpoint(TAG); `all` means every tag.")
+@click.option(
+    "--db", "stop_at", multiple=True, metavar="TAG[,TAG]...", help="Stop at astuner.breakpoint(TAG); `all` means every tag."
+)
 @click.option("--fresh", is_flag=True, help="Restart servers that an earlier run kept warm.")
 @add_service_options
-def run(
-    conf: Path,
-    backbone: str | None,
-    overrides: tuple[str, ...],
-    resume: bool,
-    resume_from: str | None,
-    accept_changes: tuple[str, ...],
-    dry_run: bool,
-    db: tuple[str, ...],
-    fresh: bool,
-    services: tuple[str, ...],
-) -> None:
+def run(*, dry_run: bool, **asked: Any) -> None:
     """Train the model behind an agent."""
-    if accept_changes and not (resume or resume_from):
+    request = RunRequest(**asked)
+    if request.accept_changes and not request.resumes:
         raise UsageError("--accept-changes is about resuming a run: add --resume")
-    enter_venv_of(conf, overrides, backbone)
+    enter_venv_of(request.conf, request.overrides, request.backbone)
     if dry_run:
         from astuner.settings.planning.cost_estimate import estimate
 
-        click.echo(estimate(conf, overrides, backbone, services))
+        click.echo(estimate(request.conf, request.overrides, request.backbone, request.services))
         return
-    request = RunRequest(
-        conf=conf,
-        backbone=backbone,
-        overrides=overrides,
-        resume=resume,
-        resume_from=resume_from,
-        accept_changes=accept_changes,
-        fresh=fresh,
-        stop_at=db,
-        services=services,
-    )
     outcome = start_run(request)
     click.echo("\n".join((f"done: {outcome.directory}", *(f"  {line}" for line in outcome.story))), err=True)

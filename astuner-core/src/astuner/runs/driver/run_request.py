@@ -10,7 +10,7 @@ from attrs import frozen
 
 @frozen(kw_only=True)
 class RunRequest:
-    """The options of a run. A new one is a field here and an option of its command."""
+    """The options of a run. A new one is a field here, and an option of this name in `cli/run.py`."""
 
     conf: Path
     backbone: str | None = None
