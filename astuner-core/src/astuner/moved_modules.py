@@ -38,6 +38,7 @@ _RENAMED: Mapping[str, str] = {
     "sandboxes": "astuner_agents.sandboxes",
     "scaffold": "astuner_devkit.scaffold",
     "testing": "astuner_devkit",
+    "settings.config.agent_presets": "astuner_agents.presets",
     "thoughts": "astuner.model.reasoning",
     "venvs": "astuner_trinity.own_venv",
 }

@@ -22,9 +22,11 @@ from astuner.contract.protocols import (
     WorkflowTraits,
 )
 from astuner.contract.schema import Message, WorkflowOutput, WorkflowTask
-from astuner.settings.config.agent_presets import Preset, settle_program
+from astuner.settings.config.model import Config
 from astuner.settings.config.paths import resolve_path
 from astuner_agents.placeholders import Placeholders
+from astuner_agents.presets import Preset, settle_program
+from astuner_agents.section_checks import find_agent_problems
 
 QUERY = "{query}"
 IMAGE_KEY = "docker_image"
@@ -47,7 +49,7 @@ class CommandWorkflow(Workflow):
     `check_result` and `conclude`, which are called in this order.
     """
 
-    traits = WorkflowTraits(runs_in_sandboxes=True)
+    traits = WorkflowTraits(runs_in_sandboxes=True, checks_config=True)
 
     def __init__(self, run_info: RunInfo, sandboxes: Sandboxes, program: Preset) -> None:
         """`program` is what the preset and the section `agent` make together."""
@@ -55,9 +57,14 @@ class CommandWorkflow(Workflow):
         self.sandboxes, self._program = sandboxes, program
 
     @classmethod
+    def find_problems(cls, config: Config, config_dir: Path) -> Iterator[Problem]:
+        """Yield what is wrong in the section `agent`."""
+        return find_agent_problems(config, config_dir)
+
+    @classmethod
     def with_sandboxes(cls, run_info: RunInfo, sandboxes: Sandboxes) -> CommandWorkflow:
         """Return the workflow of an episode; raises `ConfigError` if the program does not exist in the sandboxes."""
-        program = settle_program(run_info.config.agent)
+        program = settle_program(run_info.config)
         _check_program(program, run_info, sandboxes)
         return cls(run_info, sandboxes, program)
 

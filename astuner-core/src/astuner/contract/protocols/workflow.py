@@ -53,6 +53,9 @@ class WorkflowTraits:
     """Classmethod `with_sandboxes(run_info, sandboxes: Sandboxes) -> Workflow`: make the workflow of an episode, for an agent
     that is a program; called once before the first episode too, to raise what is missing. It is played in the rollout process:
     `rollout.isolation: process` is refused."""
+    checks_config: bool = promise("find_problems")
+    """Classmethod `find_problems(config: Config, config_dir: Path) -> Iterable[Problem]`: yield what keeps it from being played
+    as the YAML says, with keys such as `astuner.agent.command`; called when a run is planned."""
     adapts: bool = promise("as_workflow")
     """Classmethod `as_workflow() -> type[Workflow]`: return the class that plays it in its place, for an agent that is written
     for another library and has its own idea of a task and of a tuner."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +20,9 @@ from astuner.settings.plugins.async_methods import format_place, is_plain_functi
 from astuner.shared.clients.agentscope_models import close_models
 
 if TYPE_CHECKING:
+    from astuner.contract.errors import Problem
     from astuner.contract.protocols import RunInfo
+    from astuner.settings.config.model import Config
 
 KEY = "astuner.rollout.user_workflow"
 
@@ -37,6 +39,8 @@ class LoadedWorkflow:
     """Where that is written, as ` (agent.py:12)`."""
     adapted: bool = False
     """Whether it is written for another library, and the class that plays it (`WorkflowTraits.adapts`) decides where it runs."""
+    find_problems: Callable[[Config, Path], Iterable[Problem]] = lambda config, config_dir: ()
+    """As `WorkflowTraits.checks_config` says."""
     in_sandboxes: Any = None
     """The class, if it runs programs in sandboxes: it is then made with them, and not by `make`."""
 
@@ -68,14 +72,15 @@ def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
         workflow: Any = cast("Any", found).as_workflow() if adapted else found
         check_class(workflow)
         made = cast("type[Workflow]", workflow)
-        play = made.execute
+        play, traits = made.execute, read_traits(workflow, WorkflowTraits)
         return LoadedWorkflow(
             make=partial(workflow.from_run, None, run_info) if has_methods(workflow, "from_run") else made,
             trainable_targets=_settle_targets(workflow, run_info),
             blocks=is_plain_function(play),
             place=format_place(play),
             adapted=adapted,
-            in_sandboxes=workflow if read_traits(workflow, WorkflowTraits).runs_in_sandboxes else None,
+            in_sandboxes=workflow if traits.runs_in_sandboxes else None,
+            **({"find_problems": workflow.find_problems} if traits.checks_config else {}),
         )
     if callable(found) and not isinstance(found, Workflow):
         check_function(found)

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from astuner.contract.errors import ConfigError, Problem, ProblemKind
 from astuner.settings.config.adapters import find_conflicts, read_adapters
-from astuner.settings.config.agent_checks import find_agent_notice, find_agent_problems
+from astuner.settings.config.agent import COMMAND, is_command
 from astuner.settings.config.auxiliary_models import find_faults
 from astuner.settings.config.model import Config
 from astuner.settings.config.paths import find_model_directory, resolve_path
@@ -188,10 +188,8 @@ class Checks:
                 )
 
     def _check_agent(self) -> None:
-        for problem in find_agent_problems(self.config, self.config_dir):
-            self._add_problem(problem.key, problem.message, problem.suggestion)
-        if (notice := find_agent_notice(self.config, self.user_keys)) is not None:
-            self.notices.append(notice)
+        if not is_command(self.config.rollout.user_workflow) and any(key.partition(".")[0] == "agent" for key in self.user_keys):
+            self.notices.append(f"agent: without effect, since rollout.user_workflow is not {COMMAND}.")
 
     def _check_unused_sections(self) -> None:
         for kind, sections, chosen in self._list_components():

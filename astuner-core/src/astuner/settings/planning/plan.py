@@ -14,6 +14,7 @@ from astuner.episodes.rollout.environments.selection import EnvironmentChoice, T
 from astuner.episodes.rollout.recipe import Recipe
 from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.episodes.rollout.workflows import load_workflow
+from astuner.settings.config.agent import is_command
 from astuner.settings.config.loading import examine_config
 from astuner.settings.config.places import make_problem
 from astuner.settings.config.structure_errors import find_closest
@@ -136,13 +137,15 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         notices += unused
         chooser.check_alignment(chosen_backbone)
     detectors = choose_detectors(chooser, loaded)
+    # This workflow comes with a package, so it is looked at before the user's own code, with everything else.
+    workflow = chooser.attempt(lambda: _check_workflow(loaded)) if is_command(config.rollout.user_workflow) else None
     in_sandboxes = any(key.partition(".")[0] in ("sandbox", "agent") for key in loaded.user_keys)
     # The user's own code comes last: it is imported only if there are no other problems, and then all of it.
     chooser.postpone_users_code()
     parts = _choose_parts(chooser, loaded, catalog)
     if chooser.reach_users_code():
         parts = _choose_parts(chooser, loaded, catalog)
-        workflow = chooser.attempt(lambda: _check_workflow(loaded))
+        workflow = workflow or chooser.attempt(lambda: _check_workflow(loaded))
         notices += _find_workflow_notices(loaded, workflow) if workflow else []
         in_sandboxes = in_sandboxes or (workflow is not None and workflow.in_sandboxes is not None)
         chooser.attempt(lambda: notices.extend(find_judge_notices(loaded, parts.judges)))
@@ -233,9 +236,12 @@ def _check_workflow(loaded: LoadedConfig) -> LoadedWorkflow | None:
         found = load_workflow(target, loaded.path.parent)
     except PluginError as error:
         raise ConfigError([make_problem(key, str(error).removeprefix(f"{key}: "), loaded.locate)]) from error
+    problems = list(found.find_problems(loaded.config, loaded.path.parent))
     if found.in_sandboxes is not None and loaded.config.rollout.isolation == "process":
         message = f"{target} runs programs in sandboxes, which belong to the rollout process. Use async or thread."
-        raise ConfigError([make_problem("astuner.rollout.isolation", message, loaded.locate)])
+        problems.append(make_problem("astuner.rollout.isolation", message, loaded.locate))
+    if problems:
+        raise ConfigError(problems)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from astuner.settings.config.agent import Agent
+from astuner.settings.config.model import Config
 
 Prompt = Literal["argument", "stdin", "file"]
 
@@ -30,12 +30,13 @@ class Preset:
 @cache
 def read_presets() -> Mapping[str, Preset]:
     """Return the presets by name."""
-    text = files("astuner.settings.config").joinpath("agent_presets.toml").read_text(encoding="utf-8")
+    text = files("astuner_agents").joinpath("presets.toml").read_text(encoding="utf-8")
     return {name: Preset(**{**one, "command": tuple(one["command"])}) for name, one in tomllib.loads(text).items()}
 
 
-def settle_program(agent: Agent) -> Preset:
+def settle_program(config: Config) -> Preset:
     """Return the preset, if there is one, with what the section sets itself; raises `KeyError` for an unknown one."""
+    agent = config.agent
     base = Preset(command=(), prompt="argument") if agent.preset is None else read_presets()[agent.preset]
     return Preset(
         command=agent.command or base.command,
