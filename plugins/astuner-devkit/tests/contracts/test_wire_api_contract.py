@@ -60,6 +60,16 @@ class Failing(ChatWriter):
         raise KeyError("usage")
 
 
+class Wordy(ChatWriter):
+    def write_whole(self, answers: Any) -> bytes:
+        return bytes(answers[0].reply["content"].strip().encode())
+
+
+class WordyAtLast(ChatWriter):
+    def write_done(self, choice: int, answer: Any) -> bytes:
+        return bytes(answer.reply["content"].strip().encode())
+
+
 def writing(writer: type[ChatWriter]) -> WireApi:
     return evolve(GOOD, make_writer=lambda request, id_, model: writer(request=request, id=id_, model=model))
 
@@ -80,6 +90,8 @@ BAD = [
     ("test_an_answer_is_written", writing(Mute), "the answer 'forty-two' is missing"),
     ("test_an_answer_is_written", writing(Vague), "write_failure leaves the message out"),
     ("test_an_answer_is_written", writing(Failing), "raised KeyError: 'usage'"),
+    ("test_an_answer_without_text_is_written", writing(Wordy), "raised AttributeError: 'NoneType'"),
+    ("test_an_answer_without_text_is_written", writing(WordyAtLast), "raised AttributeError: 'NoneType'"),
     ("test_a_gateway_records_what_it_answers", with_route(never_stream), "a stream came as application/json"),
     ("test_a_gateway_records_what_it_answers", writing(Mute), "the answer 'forty-two' is missing"),
 ]

@@ -132,6 +132,20 @@ class WireApiContract(Contract):
                     assert b"no engine" in failed, f"{self._blame}: write_failure leaves the message out: {failed!r}"
             assert SAID.encode() in written, f"{self._blame}: the answer {SAID!r} is missing in {written!r}"
 
+    def test_an_answer_without_text_is_written(self) -> None:
+        """The model may say nothing: `content` is null then, and the response is written all the same."""
+        reply = {"role": "assistant", "content": None}
+        answer = Answer(reply=reply, finish_reason="stop", prompt_tokens=3, completion_tokens=1)
+        for body in self._bodies():
+            request = self._read(self._generation, body)
+            assert request is not None, f"{self._blame} refuses the body of this test: {body}"
+            writer = self._api.make_writer(request, "1", "m")
+            with forbid_errors(f"{self._blame}: the writer of an answer without text", "write any answer"):
+                if request.stream:
+                    _ = [writer.write_opening(), writer.write_done(0, answer), writer.write_closing([answer])]
+                else:
+                    writer.write_whole([answer])
+
     def test_a_gateway_records_what_it_answers(self) -> None:
         """Through a gateway, the call is recorded and trained, and a stream comes in parts with the API's content type."""
         for body in self._bodies():
