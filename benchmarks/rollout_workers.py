@@ -35,9 +35,9 @@ from rollout_workers_bare import measure_bare_cpu_ms
 from words import help_tokenizer
 
 from astuner.contract.schema import Episode, Group, Task
+from astuner.episodes.rollout.group_runner import open_group_runner
 from astuner.episodes.rollout.host import make_training_sampling
 from astuner.episodes.rollout.runner import Round
-from astuner.episodes.rollout_workers.group_runner import open_group_runner
 from astuner.model.rendering import load_renderer
 from astuner.runs.store.episode_store import EpisodeFiles
 from astuner.settings.planning.plan import plan_run
@@ -45,7 +45,7 @@ from astuner.settings.plugins.hooks import Hooks
 
 HERE = Path(__file__).parent
 REPEATS = 8
-PROGRAM = "astuner.episodes.rollout_workers.program"
+PROGRAM = "astuner_rollout_workers.program"
 
 
 def write_project(directory: Path, given: argparse.Namespace, workers: int) -> Path:

@@ -44,9 +44,10 @@ SECTIONS = frozenset({"compare", "data", "env", "judge", "replay", "setup", "tra
 
 @cache
 def patterns() -> Mapping[str, re.Pattern[str]]:
-    """Return what a name looks like, for each plugin, its components and the modules that it brings."""
+    """Return what a name looks like, for each plugin, its components (but functions, which are called by name) and modules."""
     known = read_known_packages()
-    brought = {name for (_, name), requirement in known.components.items() if requirement.partition("[")[0] != CORE}
+    components = {place: requirement for place, requirement in known.components.items() if place[0] != "function"}
+    brought = {name for (_, name), requirement in components.items() if requirement.partition("[")[0] != CORE}
     modules = {name for names in known.heavy_modules.values() for name in names}
     names = (brought | modules | known.packages) - SECTIONS - {CORE}
     return {name: pattern_of(name) for name in sorted(names)}

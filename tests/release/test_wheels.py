@@ -22,7 +22,7 @@ PLUGINS = tuple(sorted(path.name for path in (REPOSITORY / "plugins").glob("astu
 SOURCES = {"astuner-core": REPOSITORY / "astuner-core", **{name: REPOSITORY / "plugins" / name for name in PLUGINS}}
 WHOLE = "astuner"
 """The package that has no code and needs the others."""
-USERS_OF_INTERNALS = ("astuner-devkit", "astuner-tools")
+USERS_OF_INTERNALS = ("astuner-devkit", "astuner-rollout-workers", "astuner-tools")
 """They use modules of core that are not public, so they fit one version of it."""
 INSTALLING = re.compile(r'^(?: {4})?(pip install (?:"?astuner-core\b.*|astuner|astuner-devkit))$', re.MULTILINE)
 

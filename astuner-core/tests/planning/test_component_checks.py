@@ -21,6 +21,10 @@ class Trainer:
     traits = BackboneTraits(honours=("*",))
 
 
+class Runners(Trainer):
+    traits = BackboneTraits(honours=("*",), inapplicable={"rollout.players": "its runners are the workers"})
+
+
 class Median:
     def advantages(self, groups):
         return [rewards - rewards.mean() for rewards in groups]
@@ -49,7 +53,7 @@ def plan(fake_distribution: Callable[..., Path], tmp_path: Path) -> Planned:
             "acme-median",
             files={"acme_median.py": PACKAGE},
             entry_points={
-                "astuner.backbones": {"acme": "acme_median:Trainer"},
+                "astuner.backbones": {"acme": "acme_median:Trainer", "runners": "acme_median:Runners"},
                 "astuner.estimators": {"median": "acme_median:Median", "whole_step": "acme_median:WholeStep"},
                 "astuner.engines": {"remote": "acme_median:Remote"},
                 "astuner.readers": {"tasks": "acme_median:Tasks"},
@@ -120,3 +124,30 @@ def test_the_files_that_a_reader_names_must_exist(problem: Callable[..., Problem
 def test_files_of_a_reader_that_is_not_chosen_need_not_exist(plan: Planned) -> None:
     reader = {"type": "tasks", "dataset_file": {"validation": {"file_path": "gone.json"}}}
     assert plan("debug", task_reader=reader).reader.candidate.name == "tasks"
+
+
+WITHOUT_POOL = {"plugins": {"disabled": ["rollout_workers"]}, "rollout": {"players": 3}}
+"""As where nothing opens several workers."""
+
+
+@pytest.mark.parametrize("backbone", ["acme", "debug"])
+def test_several_workers_without_their_package_are_refused_with_what_to_install(
+    problem: Callable[..., Problem], backbone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astuner.episodes.rollout.worker_count.is_installed", lambda package: False)
+    found = problem(backbone, **WITHOUT_POOL)
+    assert (found.key, found.line is None) == ("astuner.rollout.players", False)
+    assert found.message.startswith("3 rollout workers come with astuner-")
+    assert found.message.partition(", which is not installed: ")[2].startswith("pip install ")
+
+
+def test_several_workers_that_are_disabled_are_refused(problem: Callable[..., Problem], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astuner.episodes.rollout.worker_count.is_installed", lambda package: True)
+    assert problem(**WITHOUT_POOL).message.endswith(", which plugins.disabled leaves out")
+
+
+@pytest.mark.parametrize(("backbone", "players"), [("acme", 1), ("acme", "auto"), ("runners", 3)])
+def test_one_worker_needs_no_package_nor_does_a_backbone_with_workers_of_its_own(
+    plan: Planned, backbone: str, players: int | str
+) -> None:
+    assert plan(backbone, **{**WITHOUT_POOL, "rollout": {"players": players}}).loaded.config.rollout.players == players

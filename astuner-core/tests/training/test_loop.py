@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from harness import REPOSITORY
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from astuner.runs.store.token_store import TokenStore
 from astuner.runs.training.group_filter import spread_evenly
 from astuner_devkit.episodes import episode, group
 
-FILE = Path(__file__).with_name("serving_backbone.py")
+FILE = REPOSITORY / "tests" / "support" / "serving_backbone.py"
 TASKS = [{"task_id": name, "main_query": f"{name}?", "answer": "4"} for name in ("2+2", "1+3", "8-4")]
 SETTINGS: dict[str, Any] = {
     "data": {"train_batch_size": 1},

@@ -75,7 +75,7 @@ def _explain_config(
     from astuner.settings.plugins.drivers import load
 
     loaded = (examine_config if with_faults else load_config)(conf, overrides, backbone)
-    catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
+    catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine", "function"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
     # Problems of the engine itself are left to `config validate`.
     chosen_backbone = Component(candidate=candidate)
@@ -87,7 +87,7 @@ def _explain_config(
     if table.find_honour("rollout.players").acted_on:
         brought = bool(read_traits(trainer, BackboneTraits).brings_engines)
         reachable = brought if target is None else read_traits(target, EngineTraits).gives_access
-        workers = choose_count(loaded.config, reachable=reachable, cores=count_cores())
+        workers = choose_count(loaded.config, reachable=reachable, cores=count_cores(), catalog=catalog)
         settled = SettledValue(key="rollout.players", value=workers.count, because=workers.why)
         explanation = evolve(explanation, settled=(settled, *explanation.settled))
     if explanation.native is not None:

@@ -101,11 +101,11 @@ def replay(
 
 
 def _load_function(name: str) -> Callable[..., Any]:
-    """Return the function of a package behind `astuner.NAME`: an entry point in `astuner.functions`."""
-    from astuner.settings.plugins.command_entries import FUNCTIONS
+    """Return the function of a package behind `astuner.NAME`."""
+    from astuner.settings.plugins.kinds import GROUPS
     from astuner.shared.install_hints import command_for
 
-    for entry in entry_points(group=FUNCTIONS, name=name):
+    for entry in entry_points(group=str(GROUPS["function"]), name=name):
         function: Callable[..., Any] = entry.load()
         return function
     raise ImportError(f"astuner.{name} comes with the command `astuner {name}`: {command_for('command', name)}")

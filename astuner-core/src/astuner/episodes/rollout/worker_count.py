@@ -9,6 +9,9 @@ from attrs import frozen
 from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import RunInfo
 from astuner.settings.config.model import Config
+from astuner.settings.plugins.catalog import Catalog
+from astuner.shared.install_hints import install_command, is_installed
+from astuner.shared.known_packages import read_known_packages
 
 EPISODES = 64
 """Concurrent episodes from which one process may be too few."""
@@ -16,6 +19,8 @@ CORES = 4
 EPISODES_PER_WORKER = 32
 MOST = 16
 KEY = "astuner.rollout.players"
+POOL = "rollout_workers"
+"""The function that opens several workers; it has a package of its own."""
 
 
 @frozen
@@ -25,6 +30,8 @@ class WorkerCount:
     count: int
     why: str
     """The reason, as `config explain` shows it."""
+    lacking: bool = False
+    """Whether only a package is missing for more."""
 
 
 def count_cores() -> int:
@@ -33,7 +40,7 @@ def count_cores() -> int:
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
-def choose_count(config: Config, *, reachable: bool, cores: int) -> WorkerCount:
+def choose_count(config: Config, *, reachable: bool, cores: int, catalog: Catalog) -> WorkerCount:
     """Return what `rollout.players` means; `reachable` says whether other processes reach the engine without this one."""
     rollout = config.rollout
     if rollout.players != "auto":
@@ -48,7 +55,21 @@ def choose_count(config: Config, *, reachable: bool, cores: int) -> WorkerCount:
     if cores < CORES:
         return WorkerCount(1, f"{cores} cores: more than one worker pays from {CORES} on")
     count = min(cores // 2, rollout.max_env_worker // EPISODES_PER_WORKER, MOST)
-    return WorkerCount(count, f"{cores} cores, {rollout.max_env_worker} concurrent episodes")
+    why = f"{cores} cores, {rollout.max_env_worker} concurrent episodes"
+    lack = find_lack(catalog)
+    if lack is not None:
+        return WorkerCount(1, f"{why}: {count} rollout workers would pay; they {lack}", lacking=True)
+    return WorkerCount(count, why)
+
+
+def find_lack(catalog: Catalog) -> str | None:
+    """Return what is to be said of several workers if nothing opens them, with the remedy; None if something does."""
+    if catalog.offers("function", POOL):
+        return None
+    package = read_known_packages().package_of("function", POOL) or POOL
+    if is_installed(package):
+        return f"come with {package}, which plugins.disabled leaves out"
+    return f"come with {package}, which is not installed: {install_command(package)}"
 
 
 def find_obstacle(config: Config) -> str | None:

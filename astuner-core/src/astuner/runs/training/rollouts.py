@@ -12,10 +12,10 @@ from astuner.contract.protocols import Control, Engine, EngineTraits, RunInfo
 from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Task
 from astuner.episodes.containment.guarded_loop import GuardedLoop
+from astuner.episodes.rollout.group_runner import GroupRunner, open_group_runner
 from astuner.episodes.rollout.host import make_training_sampling, make_validation_sampling
 from astuner.episodes.rollout.runner import Round
 from astuner.episodes.rollout.stopping import cancel_on_stop, wait_until_stopped
-from astuner.episodes.rollout_workers.group_runner import GroupRunner, open_group_runner
 from astuner.runs.store.atomic import explain_os_errors
 from astuner.runs.training.learner import Learner, LearnerTraits
 

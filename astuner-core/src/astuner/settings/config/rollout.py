@@ -101,8 +101,8 @@ class Rollout(OpenSection):
     """Episodes that are played at the same time."""
     players: int | Literal["auto"] = field(default="auto", validator=_check_count)
     """Processes that play the episodes, each with its own event loop, gateway and judges and a share of the groups; with Ray,
-    spread over the nodes. 1 plays in the run's own process. `auto` is 1 unless there are many concurrent episodes, enough
-    cores, and an engine that other processes reach directly."""
+    spread over the nodes. 1 plays in the run's own process; more come with a package, which is named where it is missing.
+    `auto` is 1 unless there are many concurrent episodes, enough cores, and an engine that other processes reach directly."""
     gamma: float = field(default=1.0, validator=and_(ge(0), le(1)))
     """Discount from step to step of an episode; experimental."""
     compute_madness_checklist: tuple[str, ...] = ()

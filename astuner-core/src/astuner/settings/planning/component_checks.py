@@ -10,15 +10,18 @@ from attrs import frozen
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import BackboneTraits, EngineTraits, EstimatorTraits
+from astuner.episodes.rollout.worker_count import find_lack
 from astuner.settings.config.checks import MODEL_EXAMPLE
 from astuner.settings.config.paths import resolve_path
 from astuner.settings.config.places import ROOT, make_problem
 from astuner.settings.config.similar_paths import find_similar_path
+from astuner.settings.planning.key_coverage import HonourTable
 from astuner.settings.planning.tracker_choice import find_inexact_keys
 from astuner.settings.plugins.drivers import load_with_traits
 
 if TYPE_CHECKING:
     from astuner.settings.config.loading import LoadedConfig
+    from astuner.settings.plugins.catalog import Catalog
     from astuner.settings.plugins.component import Component
 
 
@@ -27,6 +30,7 @@ class ComponentChecks:
     """What the backbone, the engine and the estimator of a run require of its keys."""
 
     loaded: LoadedConfig
+    catalog: Catalog
     backbone: Component | None
     engine: Component | None
     estimator: Component | None
@@ -34,7 +38,7 @@ class ComponentChecks:
     def run(self, *, trains: bool) -> None:
         """Raise `ConfigError` with all problems. A plan that only evaluates (`trains=False`) may hold what training must not."""
         backbone = BackboneTraits() if self.backbone is None else load_with_traits(self.backbone.candidate)[1]
-        problems = list(self._check_model(backbone))
+        problems = [*self._check_model(backbone), *self._check_players()]
         if trains and backbone.trains:
             problems += [*self._check_siblings(), *find_inexact_keys(self.loaded)]
         if problems:
@@ -46,6 +50,14 @@ class ComponentChecks:
         engine = EngineTraits() if self.engine is None else load_with_traits(self.engine.candidate)[1]
         if backbone.trains or not engine.names_own_model:
             yield self._make_problem("model.path", f"this key is required: the model to be trained, {MODEL_EXAMPLE}.")
+
+    def _check_players(self) -> Iterator[Problem]:
+        players = self.loaded.config.rollout.players
+        if players in ("auto", 1) or self.backbone is None or (lack := find_lack(self.catalog)) is None:
+            return
+        table = HonourTable.of(load_with_traits(self.backbone.candidate)[0], self.backbone.candidate.name)
+        if table.find_honour("rollout.players").acted_on:
+            yield self._make_problem("rollout.players", f"{players} rollout workers {lack}")
 
     def _check_siblings(self) -> Iterator[Problem]:
         if self.estimator is None or self.loaded.config.rollout.num_repeat > 1:

@@ -122,7 +122,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
-    checks = ComponentChecks(loaded=loaded, backbone=chosen_backbone, engine=engine, estimator=estimator)
+    checks = ComponentChecks(loaded=loaded, catalog=catalog, backbone=chosen_backbone, engine=engine, estimator=estimator)
     chooser.attempt(lambda: checks.run(trains=trains))
     summed_up, idle_keys = [chosen_engine.notice] if chosen_engine.notice else [], list[str]()
     notices = [*summed_up, *loaded.notices, *find_tracker_notices(loaded, tracker)]

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from astuner.settings.plugins.core_commands import select_group
 
 GROUP = "astuner.commands"
-FUNCTIONS = "astuner.functions"
-"""The entry point group in which the package of a command offers what the Python API does in its place."""
 
 
 class CommandEntry(NamedTuple):

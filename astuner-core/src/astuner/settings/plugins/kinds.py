@@ -25,8 +25,14 @@ KINDS: Mapping[str, str | None] = {
 """Group by kind; None for kinds that are only named by path, since every user writes their own."""
 
 
-GROUPS: Mapping[str, str | None] = {**KINDS, "service": "astuner.services", "importer": IMPORTERS}
-"""With services and importers, which are found and listed like components, but not scaffolded."""
+GROUPS: Mapping[str, str | None] = {
+    **KINDS,
+    "service": "astuner.services",
+    "importer": IMPORTERS,
+    "function": "astuner.functions",
+}
+"""With what is found and listed like components, but not scaffolded. A function is one that core calls by its name: what the
+package of a command does in the Python API, or a part of a run that has a package of its own."""
 
 
 def parse_kind(text: str) -> str:

@@ -17,7 +17,6 @@ from packaging.utils import canonicalize_name
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols.traits import find_options_class
 from astuner.settings.plugins.catalog import Catalog
-from astuner.settings.plugins.command_entries import FUNCTIONS
 from astuner.settings.plugins.hooks import Hooks
 from astuner.settings.plugins.import_check import try_imports
 from astuner.settings.plugins.kinds import GROUPS
@@ -90,7 +89,7 @@ class PackageContract(Rules):
         """It has at least one entry point in a group of astuner's, and none in a group that does not exist."""
         groups = {group for group in GROUPS.values() if group}
         named = [entry for entry in self._dist().entry_points if entry.group.startswith("astuner.")]
-        mine = [entry for entry in named if entry.group not in (FUNCTIONS, SHOWS_RUNS, WORKS_WITHOUT)]
+        mine = [entry for entry in named if entry.group not in (SHOWS_RUNS, WORKS_WITHOUT)]
         unknown = sorted({entry.group for entry in mine} - groups)
         if unknown:
             close = difflib.get_close_matches(unknown[0], sorted(groups), n=1)

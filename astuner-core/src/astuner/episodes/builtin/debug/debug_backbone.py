@@ -113,8 +113,8 @@ def _play(
     run: RunInfo, tasks: Sequence[Task], round_: Round, recipe: Recipe, control: Control, report: DebugReport
 ) -> list[Group] | None:
     """Return the groups, or None when the user stopped."""
+    from astuner.episodes.rollout.group_runner import open_group_runner
     from astuner.episodes.rollout.stopping import cancel_on_stop, wait_until_stopped
-    from astuner.episodes.rollout_workers.group_runner import open_group_runner
     from astuner.model.rendering import load_renderer
 
     if recipe.engine is None:

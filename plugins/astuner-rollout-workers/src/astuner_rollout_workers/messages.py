@@ -10,8 +10,8 @@ from attrs import frozen
 from astuner.contract.protocols import RunInfo
 from astuner.contract.schema import Capabilities, Chunk, Episode, Request, Task, Unjudged, Verdict
 from astuner.episodes.rollout.runner import Round
-from astuner.episodes.rollout_workers.portable_error import PortableError
 from astuner.shared.clients.llm_budget import Limits
+from astuner_rollout_workers.portable_error import PortableError
 
 # From the driver.
 

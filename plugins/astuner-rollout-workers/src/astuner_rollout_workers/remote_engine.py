@@ -13,7 +13,9 @@ from attrs import define, field
 from astuner.contract.errors import RunFailed
 from astuner.contract.protocols import Engine
 from astuner.contract.schema import Capabilities, Chunk, Request
-from astuner.episodes.rollout_workers.messages import (
+from astuner.shared.busy_time import BusyTime
+from astuner.shared.clients.llm_budget import Limits
+from astuner_rollout_workers.messages import (
     AbandonCall,
     Acquire,
     CallFailed,
@@ -23,8 +25,6 @@ from astuner.episodes.rollout_workers.messages import (
     Release,
     Tokens,
 )
-from astuner.shared.busy_time import BusyTime
-from astuner.shared.clients.llm_budget import Limits
 
 
 @define(eq=False)

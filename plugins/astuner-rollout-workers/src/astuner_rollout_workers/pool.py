@@ -17,7 +17,7 @@ from astuner.contract.protocols import Engine, EngineAccess, EngineTraits, Episo
 from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Task
 from astuner.episodes.rollout.runner import Round, check_failure_budget
-from astuner.episodes.rollout_workers.messages import (
+from astuner_rollout_workers.messages import (
     CancelGroup,
     CannotStart,
     EpisodePlayed,
@@ -30,10 +30,10 @@ from astuner.episodes.rollout_workers.messages import (
     ShareEngine,
     ShutDown,
 )
-from astuner.episodes.rollout_workers.pending_group import PendingGroup
-from astuner.episodes.rollout_workers.pool_member import PoolMember, WorkerStarter
-from astuner.episodes.rollout_workers.request_server import RequestServer
-from astuner.episodes.rollout_workers.shared_budgets import SharedBudgets
+from astuner_rollout_workers.pending_group import PendingGroup
+from astuner_rollout_workers.pool_member import PoolMember, WorkerStarter
+from astuner_rollout_workers.request_server import RequestServer
+from astuner_rollout_workers.shared_budgets import SharedBudgets
 
 MOST_LOSSES = 3
 """A group whose workers have ended this many times ends the run: it is probably what ends them."""

@@ -1,4 +1,4 @@
-"""The program of a worker's process: python -m astuner.episodes.rollout_workers.program SOCKET NUMBER."""
+"""The program of a worker's process: python -m astuner_rollout_workers.program SOCKET NUMBER."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 from astuner.episodes.containment.guarded_loop import GuardedLoop
 from astuner.episodes.containment.process_exit import exit_process
-from astuner.episodes.rollout_workers.message_channel import StreamChannel
-from astuner.episodes.rollout_workers.worker import RolloutWorker
+from astuner_rollout_workers.message_channel import StreamChannel
+from astuner_rollout_workers.worker import RolloutWorker
 
 
 async def play(socket: str, number: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from harness import REPOSITORY
 
 from astuner.contract.errors import AstunerError, ConfigError, Interrupted, RunFailed
 from astuner.contract.schema import Episode
@@ -21,7 +22,7 @@ from astuner.shared.processes import list_programs
 from astuner_devkit import PlayedRun
 
 Play = Callable[..., PlayedRun]
-SERVING = Path(__file__).parents[1] / "training" / "serving_backbone.py"
+SERVING = REPOSITORY / "tests" / "support" / "serving_backbone.py"
 
 
 def describe(episode: Episode) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def test_several_workers_are_refused_for_a_gateway_with_one_address(run: Any, op
 
 
 def test_breakpoints_need_one_process(world: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astuner.episodes.rollout_workers.group_runner.expects_stops", lambda: True)
+    monkeypatch.setattr("astuner.episodes.rollout.group_runner.expects_stops", lambda: True)
     played = world(2)
     assert len(pids(played)) == 1
     assert [text for text in played.notices if text.startswith("breakpoints: one rollout worker plays")]

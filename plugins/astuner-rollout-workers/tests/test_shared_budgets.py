@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from astuner.episodes.rollout_workers.remote_engine import DriverCalls
-from astuner.episodes.rollout_workers.request_server import RequestServer
-from astuner.episodes.rollout_workers.shared_budgets import SharedBudgets, WorkerBudgets
 from astuner.shared.clients.llm_budget import Budget, Limits, LLMBudgetSpent, make_budget, share_budgets
+from astuner_rollout_workers.remote_engine import DriverCalls
+from astuner_rollout_workers.request_server import RequestServer
+from astuner_rollout_workers.shared_budgets import SharedBudgets, WorkerBudgets
 
 
 @asynccontextmanager

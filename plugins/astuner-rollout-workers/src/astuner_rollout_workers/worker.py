@@ -16,7 +16,8 @@ from astuner.contract.errors import describe_error
 from astuner.contract.protocols import RunInfo
 from astuner.contract.schema import Episode, Group
 from astuner.episodes.containment.endings import is_requested, make_exception
-from astuner.episodes.rollout_workers.messages import (
+from astuner.shared.clients.llm_budget import share_budgets
+from astuner_rollout_workers.messages import (
     CallFailed,
     CallResult,
     CancelGroup,
@@ -32,10 +33,9 @@ from astuner.episodes.rollout_workers.messages import (
     ShutDown,
     Tokens,
 )
-from astuner.episodes.rollout_workers.portable_error import PortableError
-from astuner.episodes.rollout_workers.remote_engine import DriverCalls, RemoteEngine
-from astuner.episodes.rollout_workers.shared_budgets import WorkerBudgets
-from astuner.shared.clients.llm_budget import share_budgets
+from astuner_rollout_workers.portable_error import PortableError
+from astuner_rollout_workers.remote_engine import DriverCalls, RemoteEngine
+from astuner_rollout_workers.shared_budgets import WorkerBudgets
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.runner import RolloutRunner

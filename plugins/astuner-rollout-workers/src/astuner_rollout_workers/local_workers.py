@@ -13,8 +13,8 @@ from typing import Any
 from attrs import define, field
 
 from astuner.contract.errors import RunFailed
-from astuner.episodes.rollout_workers.message_channel import MessageChannel, StreamChannel
 from astuner.shared.processes import ProgramHandle, ProgramSpec, launch
+from astuner_rollout_workers.message_channel import MessageChannel, StreamChannel
 
 LOOK_S = 0.2
 """How often a starting worker is looked at."""
@@ -58,7 +58,7 @@ class LocalWorkerStarter:
         """Start a process, and return once it has connected."""
         await self._listen()
         connected = self._awaited[number] = asyncio.get_running_loop().create_future()
-        command = [sys.executable, "-m", "astuner.episodes.rollout_workers.program", f"{self._home}/workers", str(number)]
+        command = [sys.executable, "-m", "astuner_rollout_workers.program", f"{self._home}/workers", str(number)]
         log = self.directory / "logs" / f"rollout-worker-{number}.log"
         spec = ProgramSpec(command=command, kind="service", name=f"rollout-worker-{number}", log=log, directory=self.directory)
         launching = asyncio.to_thread(launch, spec)

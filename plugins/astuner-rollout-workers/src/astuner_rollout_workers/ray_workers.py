@@ -13,9 +13,9 @@ from typing import Any
 from attrs import define, field
 
 from astuner.contract.errors import RunFailed
-from astuner.episodes.rollout_workers.message_channel import MessageChannel
-from astuner.episodes.rollout_workers.worker import RolloutWorker
 from astuner.shared.services.ray import ADDRESS
+from astuner_rollout_workers.message_channel import MessageChannel
+from astuner_rollout_workers.worker import RolloutWorker
 
 START_S = 300.0
 """For an actor to start: its node may first have to unpack an environment."""

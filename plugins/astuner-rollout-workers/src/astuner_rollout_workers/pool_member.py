@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from attrs import define, field
 
-from astuner.episodes.rollout_workers.message_channel import MessageChannel
-from astuner.episodes.rollout_workers.pending_group import PendingGroup
-from astuner.episodes.rollout_workers.request_server import RequestServer
+from astuner_rollout_workers.message_channel import MessageChannel
+from astuner_rollout_workers.pending_group import PendingGroup
+from astuner_rollout_workers.request_server import RequestServer
 
 
 class StartedWorker(Protocol):

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from astuner.contract.errors import ConfigError, PluginError, Problem, RunFailed
-from astuner.episodes.rollout_workers.message_channel import StreamChannel
-from astuner.episodes.rollout_workers.portable_error import PortableError
 from astuner.model.rendering.errors import ApiError
+from astuner_rollout_workers.message_channel import StreamChannel
+from astuner_rollout_workers.portable_error import PortableError
 
 
 def send(home: Path, *messages: Any) -> list[Any]:

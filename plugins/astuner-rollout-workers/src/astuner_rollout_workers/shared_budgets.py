@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from attrs import define, evolve, field
 
-from astuner.episodes.rollout_workers.messages import Acquire, Settle
 from astuner.shared.clients.llm_budget import Budget, Limits, Usage
+from astuner_rollout_workers.messages import Acquire, Settle
 
 
 @define(eq=False)

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from astuner.contract.protocols import Engine
 from astuner.contract.schema import Chunk, Request
-from astuner.episodes.rollout_workers.messages import (
+from astuner_rollout_workers.messages import (
     AbandonCall,
     Acquire,
     CallFailed,
@@ -22,8 +22,8 @@ from astuner.episodes.rollout_workers.messages import (
     Settle,
     Tokens,
 )
-from astuner.episodes.rollout_workers.portable_error import PortableError
-from astuner.episodes.rollout_workers.shared_budgets import SharedBudgets
+from astuner_rollout_workers.portable_error import PortableError
+from astuner_rollout_workers.shared_budgets import SharedBudgets
 
 
 @define(eq=False, kw_only=True)
