@@ -257,7 +257,7 @@ def test_what_is_called_otherwise_now_is_answered_with_its_name(native: Callable
 
 SQL = "buffer: {trainer_input: {experience_buffer: {storage_type: sql, path: 'sqlite:///rows.db'}}}"
 REFUSED = [
-    ("{trainer: {trainer_type: tinker}}", "only verl is driven"),
+    ("{trainer: {trainer_type: tinker}}", "only verl is supported"),
     ("{model: {tinker: {enable: true}}}", "Tinker's engine is not supported"),
     ("{model: {external_model: {enable: true}}}", "an external model's engine is not supported"),
     ("{trainer: {trainer_strategy: megatron}}", "'megatron' is not supported"),
@@ -291,7 +291,7 @@ REFUSED = [
         "after the advantages were computed",
     ),
     ("{algorithm: {algorithm_type: sft}}", "trains on what others wrote"),
-    ("{stages: [{stage_name: s, trainer: {trainer_type: tinker}}]}", "only verl is driven"),
+    ("{stages: [{stage_name: s, trainer: {trainer_type: tinker}}]}", "only verl is supported"),
     ("{stages: [{stage_name: s, algorithm: {algorithm_type: ppo}}]}", "trains a critic"),
     ("{stages: [{stage_name: s, mode: bnch}]}", "unknown mode 'bnch'; the modes are both"),
     ("{stages: [{stage_name: s, mode: train}]}", "the rows come from a buffer that was written before"),
