@@ -7,11 +7,11 @@ import openai
 import pytest
 
 from astuner.contract.errors import ServiceUnavailable
+from astuner.episodes.containment.surroundings import find_surroundings_failure
 from astuner.episodes.rollout.episode_failures import (
     OWN,
     SURROUNDINGS,
     classify_error,
-    find_surroundings_failure,
     make_failure_verdict,
 )
 from astuner.settings.config.rollout import FailureRewards, Rollout

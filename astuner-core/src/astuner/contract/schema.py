@@ -118,15 +118,35 @@ class Verdict:
     counts where the success of other episodes is known."""
 
 
+BY_ANSWER = frozenset({"judge_error", "bad_verdict", "judge_timeout", "abstained"})
+"""Reasons for no verdict that what the model wrote may have caused: the judge's own code failed on it."""
+
+
 @frozen(kw_only=True)
 class Unjudged:
-    """A judge's failure on one episode: the episode has no reward, not a reward of 0."""
+    """Why an episode has no verdict. It is never a reward of 0, unless `rollout.failure_rewards.judge_error` says so."""
 
     reason: str = field(converter=read_text)
     detail: str = field(default="", converter=read_text)
     place: str = field(default="", converter=read_text)
     """Where the judge raised, if it did, as `judge.py:12 in score`."""
     traceback: str = field(default="", converter=read_text)
+    reward: float | None = None
+    """What `rollout.failure_rewards.judge_error` makes of it; None leaves the episode out of its group."""
+
+    @property
+    def by_answer(self) -> bool:
+        """Whether what the model wrote may have caused it; otherwise the surroundings did, such as a service."""
+        return self.reason in BY_ANSWER
+
+    @property
+    def is_success(self) -> bool | None:
+        """False if the answer may have caused it; else None."""
+        return False if self.by_answer else None
+
+    def with_worth(self, reward: float | None) -> Unjudged:
+        """Return this with the reward of `rollout.failure_rewards.judge_error`, if the answer may have caused it."""
+        return evolve(self, reward=reward) if self.by_answer else self
 
 
 @frozen(kw_only=True)
@@ -326,18 +346,18 @@ class Episode:
 
     @property
     def reward(self) -> float | None:
-        """The reward of the episode; None when the judge failed, or the episode did and its failure has no reward."""
-        return self.verdict.reward if isinstance(self.verdict, Verdict) else None
+        """The reward of the episode; None if the judge or the episode failed and `rollout.failure_rewards` gives it none."""
+        return None if self.verdict is None else self.verdict.reward
 
     @property
     def is_success(self) -> bool | None:
         """The verdict's success; None if unknown."""
-        return self.verdict.is_success if isinstance(self.verdict, Verdict) else None
+        return None if self.verdict is None else self.verdict.is_success
 
     def reward_of(self, agent: str) -> float | None:
         """Return the reward of one agent: its own if the verdict names it, else the shared one."""
         if not isinstance(self.verdict, Verdict):
-            return None
+            return self.reward
         return float((self.verdict.rewards or {}).get(agent, self.verdict.reward))
 
     def with_verdict(self, verdict: Verdict | Unjudged) -> Episode:

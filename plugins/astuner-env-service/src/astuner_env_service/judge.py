@@ -9,7 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.contract.errors import DataError
-from astuner.contract.protocols import EnvironmentTraits, Judge, read_traits
+from astuner.contract.protocols import EnvironmentTraits, Judge, JudgeTraits, read_traits
 from astuner.contract.schema import Episode, Group, Unjudged, Verdict
 
 SCORE = "score"
@@ -25,6 +25,8 @@ class EnvServiceJudge(Judge):
 
     Works with every environment, in a server or not. An episode whose environment gave no score stays unjudged.
     """
+
+    traits = JudgeTraits(compares_siblings=False, asks_service=True)
 
     @frozen(kw_only=True)
     class Options:

@@ -59,7 +59,9 @@ class JudgeTraits:
     answered with a notice."""
     compares_siblings: bool = field(default=True, validator=FLAG)
     """Whether its verdict on an episode may depend on the others of the group, or on their order. If not, `astuner judge eval`
-    shows it each answer once."""
+    shows it each answer once, and if it raises on a group it is asked about each episode alone."""
+    asks_service: bool = field(default=False, validator=FLAG)
+    """Whether its time goes to a service, such as an LLM: then its time limit says nothing about the answer."""
 
 
 class Judge(ABC):
@@ -74,10 +76,11 @@ class Judge(ABC):
         return {}
 
     @abstractmethod
-    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Return one verdict per *completed* episode of the group, in their order.
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged | None]:
+        """Return one verdict per *completed* episode of the group, in their order; None abstains.
 
-        Raising leaves every episode of the group without a reward; it is counted, and is never a 0.
+        Raising leaves every episode of the group without a reward, other than `rollout.failure_rewards.judge_error`, and counts
+        as no success: what the model wrote may have caused it. It is asked again if a connection or a service failed.
         """
 
     async def close(self) -> None:

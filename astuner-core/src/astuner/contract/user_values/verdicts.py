@@ -25,8 +25,10 @@ def describe_range(largest: float) -> str:
 
 
 def check_verdict(verdict: Verdict) -> Verdict | Unjudged:
-    """Return a judge's verdict with plain values; an `Unjudged` that says what is wrong if it cannot be used."""
+    """Return a judge's verdict with plain values; an `Unjudged` that says what is wrong, or that the reward is None."""
     try:
+        if verdict.reward is None:
+            return Unjudged(reason="abstained", detail="the reward is None: the judge has no opinion")
         return _make_verdict(verdict)
     except KeyboardInterrupt:
         raise
@@ -35,9 +37,11 @@ def check_verdict(verdict: Verdict) -> Verdict | Unjudged:
 
 
 def _make_verdict(verdict: Verdict) -> Verdict:
+    is_success = read_success(verdict.is_success)
     return Verdict(
         _read(verdict.reward, "the reward", LARGEST_REWARD),
-        read_success(verdict.is_success),
+        # A reward that is a truth value says it too.
+        read_bool(verdict.reward) if is_success is None else is_success,
         rewards=None if verdict.rewards is None else _read_each(verdict.rewards, "the reward of", LARGEST_REWARD),
         components=_read_each(verdict.components, "the component", LARGEST_NUMBER),
         rationale=None if verdict.rationale is None else read_text(verdict.rationale),
@@ -50,8 +54,7 @@ def _read_each(numbers: Mapping[Any, Any], what: str, largest: float) -> dict[st
 
 
 def _read(value: Any, name: str, largest: float) -> float:
-    # A bare True is more likely the success flag than the reward.
-    number = None if read_bool(value) is not None else read_number(value, largest=largest)
+    number = read_number(value, largest=largest)
     if number is None:
         raise ValueError(f"{name} is {show_value(value)}; it must be {describe_range(largest)}")
     return number

@@ -30,6 +30,15 @@ class Agreement:
     lost: Sequence[str]
     """Episodes without a reward now that had one."""
     lost_reasons: dict[str, int]
+    judge_failures: dict[str, int]
+    """Episodes that the judge failed on, by reason; those with a reward by `rollout.failure_rewards` too."""
+    judge_failure_examples: dict[str, str]
+    """The first episode of each reason, and what happened in it, with file and line if code raised."""
+    unjudged: int
+    """Completed episodes without a reward."""
+    stored_rewarded: int
+    """Episodes that had a reward."""
+    new_rewarded: int
     stored_reward: float | None
     """The mean over the episodes that had a reward."""
     new_reward: float | None
@@ -69,6 +78,9 @@ class AgreementCount:
     gained: list[str] = field(factory=list)
     lost: list[str] = field(factory=list)
     lost_reasons: Counter[str] = field(factory=Counter)
+    judge_failures: Counter[str] = field(factory=Counter)
+    examples: dict[str, str] = field(factory=dict)
+    unjudged: int = 0
     same_success: int = 0
     to_failure: list[str] = field(factory=list)
     to_success: list[str] = field(factory=list)
@@ -101,6 +113,11 @@ class AgreementCount:
             gained=self.gained,
             lost=self.lost,
             lost_reasons=dict(self.lost_reasons.most_common()),
+            judge_failures=dict(self.judge_failures.most_common()),
+            judge_failure_examples=self.examples,
+            unjudged=self.unjudged,
+            stored_rewarded=len(self._stored_rewards),
+            new_rewarded=len(self._new_rewards),
             stored_reward=_average(self._stored_rewards),
             new_reward=_average(self._new_rewards),
             success_agreement=self.same_success / decided if decided else None,
@@ -118,15 +135,19 @@ class AgreementCount:
         self.episodes += 1
         self._stored_rewards += [] if before.reward is None else [before.reward]
         self._new_rewards += [] if after.reward is None else [after.reward]
-        match before.verdict, after.verdict:
-            case Verdict() as then, Verdict() as now:
-                same = has_same_rewards(then, now)
-                self.equal, self.different = self.equal + same, self.different + (not same)
-            case Verdict(), _:
-                self.lost.append(after.id)
-                self.lost_reasons[_find_reason(after)] += 1
-            case _, Verdict():
-                self.gained.append(after.id)
+        if isinstance(after.verdict, Unjudged):
+            reason = after.verdict.reason
+            self.judge_failures[reason] += 1
+            self.examples.setdefault(reason, f"{after.id}: {after.verdict.detail}")
+            self.unjudged += after.reward is None
+        if before.reward is not None and after.reward is not None:
+            same = has_same_rewards(before, after)
+            self.equal, self.different = self.equal + same, self.different + (not same)
+        elif before.reward is not None:
+            self.lost.append(after.id)
+            self.lost_reasons[_find_reason(after)] += 1
+        elif after.reward is not None:
+            self.gained.append(after.id)
         if before.is_success is not None and after.is_success is not None:
             self.same_success += before.is_success == after.is_success
             if before.is_success != after.is_success:
@@ -147,11 +168,11 @@ class AgreementCount:
             self.swapped.append(new.key)
 
 
-def has_same_rewards(one: Verdict, other: Verdict) -> bool:
-    """Whether two verdicts give the same rewards, also to each agent; the rounding of their computation aside."""
-    agents = {*(one.rewards or {}), *(other.rewards or {})}
-    pairs = [(one.reward, other.reward)]
-    pairs += [((one.rewards or {}).get(agent, one.reward), (other.rewards or {}).get(agent, other.reward)) for agent in agents]
+def has_same_rewards(one: Episode, other: Episode) -> bool:
+    """Whether two verdicts on an episode give the same rewards, also to each agent; the rounding of their computation aside."""
+    verdicts = [episode.verdict for episode in (one, other) if isinstance(episode.verdict, Verdict)]
+    agents = {agent for verdict in verdicts for agent in verdict.rewards or {}}
+    pairs = [(one.reward, other.reward), *((one.reward_of(agent), other.reward_of(agent)) for agent in agents)]
     return all(agree(np.array(pair, dtype=np.float64)) for pair in pairs)
 
 

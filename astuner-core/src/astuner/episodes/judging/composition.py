@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen
 
 from astuner.contract.protocols import Judge
-from astuner.contract.schema import Episode, Group, Unjudged, Verdict
+from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner.episodes.judging.failures import collect_observations, collect_verdicts
 from astuner.episodes.judging.simple_judges import PartwiseJudge
 from astuner.settings.config.rewards import RewardComposition, Shape, order_by_requirements
 
 OVERLONG = "overlong"
 """The component under which the penalty for length is logged."""
+ABSTAINED = "abstained"
+"""The reason if a judge has no opinion; also of an episode of which no judge has one."""
+NO_JUDGE = "no_judge_for_task"
+"""The reason if no judge is for the task of an episode."""
 _BLIND = "astuner_unobserved"
 """Key in the observations of a judge: why it has none, as reason and text."""
 
@@ -49,7 +53,7 @@ class Composition(PartwiseJudge):
 
     async def observe_within(self, episode: Episode, environment: Any, timeout_s: float | None) -> Mapping[str, Any]:
         """Let each judge observe for at most `timeout_s`; one that fails does not judge the episode."""
-        judges = self._judges.values()
+        judges = [weighted for weighted in self._judges.values() if weighted.is_for(episode.task)]
         looks = (collect_observations(weighted.judge, episode, environment, timeout_s) for weighted in judges)
         seen = [
             {_BLIND: [found.reason, found.detail]} if isinstance(found, Unjudged) else found
@@ -82,7 +86,8 @@ class Composition(PartwiseJudge):
         timeout_s: float | None,
     ) -> dict[str, Verdict | Unjudged]:
         """Return a judge's verdicts by episode, for those that pass its gates."""
-        passing = [episode for episode in group.episodes if episode.completed and self._passes(weighted, found[episode.id])]
+        completed = [episode for episode in group.episodes if episode.completed and weighted.is_for(episode.task)]
+        passing = [episode for episode in completed if self._passes(weighted, found[episode.id])]
         seen = {episode.id: episode.observations.get(weighted.name, {}) for episode in passing}
         blind: dict[str, Verdict | Unjudged] = {
             one: Unjudged(reason=said[_BLIND][0], detail=said[_BLIND][1]) for one, said in seen.items() if _BLIND in said
@@ -104,17 +109,22 @@ class Composition(PartwiseJudge):
         return all(isinstance(verdict, Verdict) and verdict.reward >= least for verdict, least in needed)
 
     def _build_verdict(self, episode: Episode, found: Mapping[str, Verdict | Unjudged]) -> Verdict | Unjudged:
-        for name, result in found.items():
+        failed = {name: result for name, result in found.items() if isinstance(result, Unjudged) and result.reason != ABSTAINED}
+        # What the answer caused comes before what a service did, which would leave the episode out.
+        for name, result in sorted(failed.items(), key=lambda item: not item[1].by_answer):
             # A judge that only records does not discard a reward.
-            if isinstance(result, Unjudged) and self._counts(name):
+            if self._counts(name):
                 return evolve(result, detail=f"judge '{name}': {result.detail}")
+        silent = self._find_silent(episode.task, found)
+        if not any(weighted.weight > 0 and name not in silent for name, weighted in self._judges.items()):
+            return _describe_silence(episode.task, found)
         verdicts = {name: result for name, result in found.items() if isinstance(result, Verdict)}
         components: dict[str, float] = {}
         for name, verdict in verdicts.items():
             components[name] = verdict.reward
             components.update({f"{name}.{part}": value for part, value in verdict.components.items()})
         # A mean over those that passed the gate alone would be one over the better episodes.
-        closed = {name: weighted for name, weighted in self._judges.items() if name not in found and weighted.weight > 0}
+        closed = {n: one for n, one in self._judges.items() if n not in found and n not in silent and one.weight > 0}
         components |= {name: weighted.shape.undo(weighted.otherwise) for name, weighted in closed.items()}
         penalty = 0.0
         if self._how.overlong is not None:
@@ -125,23 +135,35 @@ class Composition(PartwiseJudge):
         decided = [verdict.is_success for verdict in verdicts.values() if verdict.is_success is not None]
         rationales = [f"{name}: {verdict.rationale}" for name, verdict in verdicts.items() if verdict.rationale]
         return Verdict(
-            self._combine_rewards(verdicts, None) + penalty,
+            self._combine_rewards(verdicts, silent, None) + penalty,
             self._combine_successes([*decided, *(False for _ in closed)]),
-            rewards={agent: self._combine_rewards(verdicts, agent) + penalty for agent in agents} or None,
+            rewards={agent: self._combine_rewards(verdicts, silent, agent) + penalty for agent in agents} or None,
             components=components,
             rationale="\n".join(rationales) or None,
             presumed=bool(closed) and not decided,
         )
 
+    def _find_silent(self, task: Task, found: Mapping[str, Verdict | Unjudged]) -> set[str]:
+        """Return the judges that have no say in an episode: not for its task, abstaining, or behind a gate of such a judge."""
+        silent: set[str] = set()
+        for name in (name for names in self._rounds for name in names):
+            weighted, result = self._judges[name], found.get(name)
+            abstained = isinstance(result, Unjudged) and result.reason == ABSTAINED
+            if abstained or not weighted.is_for(task) or (result is None and weighted.requires.keys() & silent):
+                silent.add(name)
+        return silent
+
     def _counts(self, name: str) -> bool:
         """Whether a judge's verdict affects the reward, by its weight or as a gate."""
         return self._judges[name].weight > 0 or any(name in weighted.requires for weighted in self._judges.values())
 
-    def _combine_rewards(self, verdicts: Mapping[str, Verdict], agent: str | None) -> float:
+    def _combine_rewards(self, verdicts: Mapping[str, Verdict], silent: Collection[str], agent: str | None) -> float:
         """Combine the shared rewards, or those of an agent: a judge that does not name the agent gives it the shared reward."""
         terms = []
         for name, weighted in self._judges.items():
             verdict = verdicts.get(name)
+            if name in silent:
+                continue
             if verdict is None:
                 terms.append((weighted.weight, weighted.otherwise))
             else:
@@ -172,6 +194,14 @@ class Composition(PartwiseJudge):
         return all(decided) if self._how.success == "all" else any(decided)
 
 
+def _describe_silence(task: Task, found: Mapping[str, Verdict | Unjudged]) -> Unjudged:
+    """Return that no judge whose weight counts has a say in the reward, and why."""
+    silent = [f"'{name}': {result.detail}" for name, result in found.items() if isinstance(result, Unjudged)]
+    if silent:
+        return Unjudged(reason=ABSTAINED, detail=f"no judge has an opinion on task {task.task_id!r}: {'; '.join(silent)}")
+    return Unjudged(reason=NO_JUDGE, detail=f"no judge with a weight is for task {task.task_id!r} (task_judge.judges[].only)")
+
+
 @frozen
 class WeightedJudge:
     """One judge among several, and the terms on which it counts."""
@@ -184,3 +214,14 @@ class WeightedJudge:
     otherwise: float = 0.0
     """Its reward if it did not judge."""
     shape: Shape = field(factory=Shape)
+    only: Mapping[str, Any] = field(factory=dict)
+    """The values, by field of a task, for which it judges."""
+
+    def is_for(self, task: Task) -> bool:
+        """Whether it judges episodes of a task."""
+        return all(_has_value(task, name, wanted) for name, wanted in self.only.items())
+
+
+def _has_value(task: Task, name: str, wanted: Any) -> bool:
+    found = task.metadata.get(name, getattr(task, name, None) if name in ("task_id", "env_type", "main_query") else None)
+    return found == wanted or (isinstance(wanted, list | tuple) and found in wanted)

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+import asyncio
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
 
 from astuner.contract.plain_values import has_type, show_value
-from astuner.contract.protocols import Judge
+from astuner.contract.protocols import Judge, JudgeTraits, read_traits
 from astuner.contract.schema import Episode, Group, Unjudged, Verdict
 from astuner.contract.user_values.verdicts import check_verdict
-from astuner.episodes.containment.contained_call import CallTimeout, run_contained
-from astuner.episodes.containment.endings import describe_raised
-from astuner.episodes.containment.tracebacks import locate_error
-from astuner.episodes.containment.user_code import UserCode
+from astuner.episodes.judging.judge_calls import UNAVAILABLE, call_judge
 from astuner.episodes.judging.simple_judges import PartwiseJudge
 
-OF_THE_BOUNDARY = frozenset({"judge_timeout", "judge_error", "bad_verdict"})
+OF_THE_BOUNDARY = frozenset({"judge_timeout", "judge_error", "bad_verdict", "abstained", UNAVAILABLE})
 """Reasons that are found here, and not by a judge."""
-
-Found = TypeVar("Found")
 
 
 async def collect_verdicts(judge: Judge, group: Group, timeout_s: float | None = None) -> Sequence[Verdict | Unjudged]:
-    """Return one verdict per completed episode; a judge that raises, hangs or returns something else leaves them unjudged."""
+    """Return one verdict per completed episode; a judge that raises, hangs or returns something else leaves them unjudged.
 
-    async def ask() -> list[Verdict | Unjudged]:
-        return list(await (judge.judge_within(group, timeout_s) if isinstance(judge, PartwiseJudge) else judge.judge(group)))
+    One that compares no siblings, by its traits, is then asked about each alone: one answer on which it fails is one failure.
+    """
 
-    count = sum(episode.completed for episode in group.episodes)
-    found = await _call_within(ask, UserCode(f"the judge, on {group.key},", is_shared=True), _choose_timeout(judge, timeout_s))
-    if isinstance(found, Unjudged):
-        return [found] * count
-    if len(found) != count:
-        return [Unjudged(reason="bad_verdict", detail=f"{len(found)} verdicts for {count} completed episodes")] * count
-    return [_check_verdict(verdict) for verdict in found]
+    async def ask() -> list[Any]:
+        given = judge.judge_within(group, timeout_s) if isinstance(judge, PartwiseJudge) else judge.judge(group)
+        return list(await given if inspect.isawaitable(given) else given)
+
+    completed = [episode for episode in group.episodes if episode.completed]
+    traits, limit_s = read_traits(judge, JudgeTraits), _choose_timeout(judge, timeout_s)
+    name, asks_service = f"the judge, on {group.key},", traits.asks_service
+    found = await call_judge(ask, name, limit_s, late="no answer", raised="", asks_service=asks_service)
+    if not isinstance(found, Unjudged) and len(found) != len(completed):
+        found = Unjudged(reason="bad_verdict", detail=f"{len(found)} verdicts for {len(completed)} completed episodes")
+    if not isinstance(found, Unjudged):
+        return [_check_verdict(verdict) for verdict in found]
+    if traits.compares_siblings or len(completed) < 2 or found.reason not in ("judge_error", "bad_verdict"):
+        return [found] * len(completed)
+    alone = [collect_verdicts(judge, evolve(group, episodes=(episode,)), timeout_s) for episode in completed]
+    return [verdict for [verdict] in await asyncio.gather(*alone)]
 
 
 async def collect_observations(
@@ -46,8 +54,9 @@ async def collect_observations(
             return dict(await judge.observe_within(episode, environment, timeout_s))
         return dict(await judge.observe(episode, environment))
 
-    code = UserCode(f"the judge, observing {episode.id},", is_shared=True)
-    return await _call_within(look, code, _choose_timeout(judge, timeout_s), "observe: ")
+    name, limit_s = f"the judge, observing {episode.id},", _choose_timeout(judge, timeout_s)
+    asks_service = read_traits(judge, JudgeTraits).asks_service
+    return await call_judge(look, name, limit_s, late="observe: no answer", raised="observe: ", asks_service=asks_service)
 
 
 def _choose_timeout(judge: Judge, timeout_s: float | None) -> float | None:
@@ -55,22 +64,11 @@ def _choose_timeout(judge: Judge, timeout_s: float | None) -> float | None:
     return None if isinstance(judge, PartwiseJudge) else timeout_s
 
 
-async def _call_within(
-    ask: Callable[[], Awaitable[Found]], code: UserCode, timeout_s: float | None, doing: str = ""
-) -> Found | Unjudged:
-    try:
-        return await run_contained(ask, code, timeout_s=timeout_s)
-    except CallTimeout as over:
-        return Unjudged(reason="judge_timeout", detail=f"{doing}no answer within {timeout_s:g} s{over.place}")
-    except Exception as error:  # noqa: BLE001 - the boundary for judges: their failure is data, never a score
-        at = locate_error(error)
-        detail = f"{doing}{describe_raised(error)}"
-        return Unjudged(reason="judge_error", detail=detail, place=at.place, traceback=at.traceback)
-
-
 def _check_verdict(verdict: object) -> Verdict | Unjudged:
     if has_type(verdict, Verdict):
         return check_verdict(verdict)
     if has_type(verdict, Unjudged):
         return verdict
+    if verdict is None:
+        return Unjudged(reason="abstained", detail="it has no opinion (None)")
     return Unjudged(reason="bad_verdict", detail=f"{show_value(verdict)} is not a verdict: a judge returns Verdict or Unjudged")

@@ -19,11 +19,14 @@ GIVEN_NO_REWARD = frozenset({"bad_reward", "no_judge"})
 """Reasons that the workflow causes, not the judge."""
 
 
-async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | None) -> Group:
+async def judge_group(
+    group: Group, judge: Judge | None, *, timeout_s: float | None, failure_reward: float | None = None
+) -> Group:
     """Return the group with a verdict, or the reason for none, on every completed episode.
 
     A judge that raises, hangs or returns something other than verdicts leaves its episodes unjudged; they get no other
-    score. Episodes in which a detector of abnormal behaviour found something have their verdict, and no judge sees them.
+    score than `failure_reward`, if the answer may have caused it. Episodes in which a detector of abnormal behaviour found
+    something have their verdict, and no judge sees them.
     """
     decided = {e.id: e.verdict or _read_own_reward(e) for e in group.episodes if e.completed}
     if any(verdict is None for verdict in decided.values()):
@@ -31,7 +34,8 @@ async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | N
         found = await _ask(shown, judge, timeout_s)
         completed = [episode for episode in shown.episodes if episode.completed]
         for episode, verdict in zip(completed, found, strict=True):
-            decided[episode.id] = decided[episode.id] or verdict
+            worth = verdict.with_worth(failure_reward) if isinstance(verdict, Unjudged) else verdict
+            decided[episode.id] = decided[episode.id] or worth
     return evolve(group, episodes=tuple(e.with_verdict(decided[e.id]) if decided.get(e.id) else e for e in group.episodes))  # type: ignore[arg-type]  # None is filtered by the condition
 
 

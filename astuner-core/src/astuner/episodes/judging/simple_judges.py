@@ -1,4 +1,4 @@
-"""The simple form of a judge: `compute_reward(workflow_task, workflow_output)`, or a function of these two or of `tune()`."""
+"""The simple form of a judge: `compute_reward(workflow_task, workflow_output)`, or a function of these two or of another form."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import asyncio
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
+
+from attrs import evolve
 
 from astuner.contract.errors import PluginError
 from astuner.contract.plain_values import has_type, read_bool, read_number, read_text, show_value
 from astuner.contract.protocols import Judge, JudgeTraits, has_methods, read_traits
 from astuner.contract.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
+from astuner.contract.user_values.judge_forms import read_form, takes_by_name
 from astuner.contract.user_values.outputs import find_numbers
 from astuner.contract.user_values.verdicts import check_verdict
-from astuner.episodes.containment.contained_call import CallTimeout, run_contained
-from astuner.episodes.containment.endings import describe_raised
-from astuner.episodes.containment.tracebacks import locate_error
-from astuner.episodes.containment.user_code import UserCode
+from astuner.episodes.judging.foreign_functions import TrlFunction, VerlFunction
+from astuner.episodes.judging.judge_calls import call_judge
 from astuner.episodes.judging.judge_threads import run_in_thread
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
 
-ComputeReward = Callable[[WorkflowTask, WorkflowOutput], Any]
-
-EXPECTED = "a float, (float, bool), a Verdict, or an object with `reward` and `metrics`, finite, is expected"
+EXPECTED = (
+    "a float or bool, (float, bool), a Verdict, an object with `reward` and `metrics`, or None for no opinion is expected; "
+    "numbers must be finite"
+)
 
 
 class PartwiseJudge(Judge):
@@ -46,8 +49,9 @@ class PartwiseJudge(Judge):
 def make_judge(judge: Any, *, blame: str | None = None, auxiliary_models: Mapping[str, AuxiliaryModel] | None = None) -> Judge:
     """Return a whole judge for a class, an object or a function that judges one episode; an `astuner.Judge` stays as it is.
 
-    A function whose parameters are named `task` and `response` is called as `tune()` of AgentScope does, with the
-    `auxiliary_models` if it names them. `blame` begins the message of a failure. Raises `PluginError` for anything else.
+    A function is called in the form that its parameters name: as `tune()` of AgentScope does, with the `auxiliary_models` if it
+    names them, as verl or as TRL does. `blame` begins the message of a failure. Raises `PluginError` for anything else, and for
+    what cannot be called.
     """
     if isinstance(judge, type):
         judge = judge()
@@ -56,20 +60,26 @@ def make_judge(judge: Any, *, blame: str | None = None, auxiliary_models: Mappin
     if has_methods(judge, "observe", "judge"):
         return JudgeAdapter(judge)
     blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
-    if inspect.isroutine(judge):
-        from astuner.episodes.judging.tune_functions import TuneFunction, is_tune_function
-
-        try:
-            judge = TuneFunction(judge, auxiliary_models or {}) if is_tune_function(judge) else judge
-        except TypeError as error:
-            raise PluginError(f"{blame} {error}") from error
-    simple = has_methods(judge, "compute_reward")
-    compute_reward = judge.compute_reward if simple else judge if inspect.isroutine(judge) else None
-    if compute_reward is None:
+    compute_reward = judge.compute_reward if has_methods(judge, "compute_reward") else judge
+    if not callable(compute_reward):
         raise PluginError(
             f"{blame} is {judge!r}; a judge is a subclass of astuner.Judge, a class with "
             "`compute_reward(self, workflow_task, workflow_output)`, or a function of these two"
         )
+    try:
+        form = read_form(compute_reward)
+    except TypeError as error:
+        raise PluginError(f"{blame} {error}") from error
+    match form:
+        case "tune":
+            from astuner.episodes.judging.tune_functions import TuneFunction
+
+            tune = TuneFunction(compute_reward, auxiliary_models or {})
+            return EpisodeJudge(tune.compute_reward, blame=blame, owner=judge, asks_service=tune.asks_models)
+        case "verl":
+            return EpisodeJudge(compute_reward, blame=blame, owner=judge, foreign=VerlFunction(compute_reward))
+        case "trl":
+            return EpisodeJudge(compute_reward, blame=blame, owner=judge, foreign=TrlFunction(compute_reward))
     return EpisodeJudge(compute_reward, blame=blame, owner=judge)
 
 
@@ -100,11 +110,25 @@ class EpisodeJudge(PartwiseJudge):
 
     traits = JudgeTraits(compares_siblings=False)
 
-    def __init__(self, compute_reward: ComputeReward, *, blame: str, owner: Any = None) -> None:
-        """Keep the user's function, which may be sync or async, and the object that it belongs to."""
-        self._compute_reward = compute_reward
+    def __init__(
+        self,
+        compute_reward: Callable[..., Any],
+        *,
+        blame: str,
+        owner: Any = None,
+        foreign: VerlFunction | TrlFunction | None = None,
+        asks_service: bool = False,
+    ) -> None:
+        """Keep the user's function, which may be sync or async, and the object that it belongs to.
+
+        `foreign` knows its arguments, if it takes others than a task and an output.
+        """
+        self._compute_reward, self._foreign = compute_reward, foreign
+        self._by_name = foreign is None and takes_by_name(compute_reward)
         self._owner = owner
         self._blame = blame
+        own = read_traits(owner, JudgeTraits)
+        self.traits = evolve(self.traits, honours=own.honours, asks_service=own.asks_service or asks_service)
 
     async def judge_within(self, group: Group, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
         """Ask for every completed episode at once."""
@@ -117,28 +141,41 @@ class EpisodeJudge(PartwiseJudge):
         await _close(self._owner)
 
     async def _judge_episode(self, episode: Episode, timeout_s: float | None) -> Verdict | Unjudged:
-        code = UserCode(f"{self._blame}, on {episode.id},", is_shared=True)
-        try:
-            answer = await run_contained(lambda: self._ask(episode), code, timeout_s=timeout_s)
-        except CallTimeout as over:
-            detail = f"{self._blame} gave no verdict within {timeout_s:g} s{over.place}"
-            return Unjudged(reason="judge_timeout", detail=detail)
-        except Exception as error:  # noqa: BLE001 - the boundary for user code: its failure is data, never a score
-            at = locate_error(error)
-            detail = f"{self._blame} raised {describe_raised(error)}"
-            return Unjudged(reason="judge_error", detail=detail, place=at.place, traceback=at.traceback)
+        answer = await call_judge(
+            lambda: self._ask(episode),
+            f"{self._blame}, on {episode.id},",
+            timeout_s,
+            late=f"{self._blame} gave no verdict",
+            raised=f"{self._blame} raised ",
+            asks_service=self.traits.asks_service,
+        )
+        if has_type(answer, Unjudged):
+            return answer
+        if self._foreign is not None:
+            answer = self._foreign.read_answer(answer)
         verdict = _parse_verdict(answer)
         if isinstance(verdict, Verdict):
             return verdict
+        if isinstance(verdict, Unjudged) and verdict.reason == "abstained":
+            task = episode.task.task_id
+            return evolve(verdict, detail=f"{self._blame} returned {show_value(answer)}: it has no opinion on task {task!r}")
         why = "" if verdict is None else f" ({verdict.detail})"
         return Unjudged(reason="bad_verdict", detail=f"{self._blame} returned {show_value(answer)}; {EXPECTED}{why}")
 
     async def _ask(self, episode: Episode) -> Any:
-        arguments = make_workflow_task(episode, attempt=len(episode.failures)), cast("WorkflowOutput", episode.output)
+        call = self._bind(episode)
         if inspect.iscoroutinefunction(self._compute_reward):
-            return await self._compute_reward(*arguments)
-        answer = await run_in_thread(self._compute_reward, *arguments)
+            return await call()
+        answer = await run_in_thread(call)
         return await answer if inspect.isawaitable(answer) else answer
+
+    def _bind(self, episode: Episode) -> Callable[[], Any]:
+        if self._foreign is not None:
+            return partial(self._compute_reward, **self._foreign.list_arguments(episode))
+        task, output = make_workflow_task(episode, attempt=len(episode.failures)), cast("WorkflowOutput", episode.output)
+        if self._by_name:
+            return partial(self._compute_reward, workflow_task=task, workflow_output=output)
+        return partial(self._compute_reward, task, output)
 
 
 async def _close(judge: Any) -> None:
@@ -162,17 +199,15 @@ def make_workflow_task(episode: Episode, *, attempt: int) -> WorkflowTask:
 
 
 def _parse_verdict(answer: Any) -> Verdict | Unjudged | None:
-    """Return the verdict in a user's return value, or why it cannot be used; None if it holds none."""
+    """Return the verdict in a user's return value, or why it is none; None if it holds none."""
     if has_type(answer, Verdict):
         return check_verdict(answer)
     is_pair = has_type(answer, tuple) and len(answer) == 2
     if not is_pair and read_number(answer) is None and (verdict := _read_result(answer)) is not None:
         return verdict
     reward, is_success = answer if is_pair else (answer, None)
-    if is_pair:
-        is_success = parse_bool(is_success)
-        if is_success is None:
-            return None
+    if is_success is not None and read_bool(is_success) is None:
+        return None
     return check_verdict(Verdict(reward, is_success))
 
 
@@ -192,8 +227,3 @@ def _read_result(answer: Any) -> Verdict | Unjudged | None:
     except BaseException as error:  # noqa: BLE001 - the boundary for judges: values may raise anything, SystemExit too
         return Unjudged(reason="bad_verdict", detail=read_text(error))
     return check_verdict(verdict)
-
-
-def parse_bool(value: Any) -> bool | None:
-    """Return a Python bool for Python's or numpy's; None for anything else."""
-    return read_bool(value)

@@ -10,20 +10,14 @@ from functools import partial
 from typing import Any
 
 from astuner.contract.schema import WorkflowOutput, WorkflowTask
-from astuner.contract.user_values.named_arguments import choose_arguments, list_names, list_unmet
+from astuner.contract.user_values.judge_forms import ARGUMENTS
+from astuner.contract.user_values.named_arguments import choose_arguments
 from astuner.contract.user_values.responses import restore_response
 from astuner.episodes.judging.judge_threads import run_in_thread
 from astuner.episodes.judging.judge_tuner import find_tuner
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
 from astuner.shared.clients.agentscope_models import close_models, make_endpoint_model
 from astuner.shared.tabular.original_row import restore_row
-
-ARGUMENTS = ("task", "response", "auxiliary_models", "logger")
-
-
-def is_tune_function(function: Callable[..., Any]) -> bool:
-    """Whether the parameters of a judge function have the names that `tune()` gives them."""
-    return {"task", "response"} <= set(list_names(function))
 
 
 class TuneFunction:
@@ -36,26 +30,22 @@ class TuneFunction:
     """
 
     def __init__(self, function: Callable[..., Any], auxiliary_models: Mapping[str, AuxiliaryModel]) -> None:
-        """Raise `TypeError` for a function with other parameters that have no default."""
-        if unmet := list_unmet(function, ARGUMENTS):
-            raise TypeError(
-                f"takes ({', '.join(list_names(function))}), and nothing gives {', '.join(unmet)}. A judge function takes `task` "
-                "and `response`, and optionally `auxiliary_models` and `logger`; give other parameters a default"
-            )
+        """Keep the function, and the models that it may name."""
         self._function, self._models = function, auxiliary_models
+        self._names = choose_arguments(function, ARGUMENTS["tune"])
+        self.asks_models = bool(auxiliary_models) and "auxiliary_models" in self._names
 
     async def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Any:
         """Return what the function returns."""
-        names = choose_arguments(self._function, ARGUMENTS)
         offered = {
             "task": restore_row(workflow_task.task),
             "response": restore_response(workflow_output),
             "logger": logging.getLogger("astuner.judge"),
         }
         async with AsyncExitStack() as stack:
-            if "auxiliary_models" in names:
+            if "auxiliary_models" in self._names:
                 offered["auxiliary_models"] = await self._open_models(stack, workflow_task.episode_id)
-            arguments = {name: offered[name] for name in names}
+            arguments = {name: offered[name] for name in self._names}
             if inspect.iscoroutinefunction(self._function):
                 return await self._function(**arguments)
             answer = await run_in_thread(partial(self._function, **arguments))

@@ -195,7 +195,7 @@ class EpisodeAttempt:
         with name_place(f"the judge, on {episode.id}"):
             seen = await collect_observations(judge, episode, living and living.scored, self._tools.judge_timeout_s)
         if isinstance(seen, Unjudged):
-            return episode.with_verdict(seen)
+            return episode.with_verdict(seen.with_worth(self._config.failure_rewards.judge_error))
         observations, changes = make_mapping_plain(seen, "the judge's observation")
         self._tools.changes.add(changes)
         return evolve(episode, observations=observations)

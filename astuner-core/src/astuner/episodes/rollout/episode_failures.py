@@ -7,12 +7,13 @@ random numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from attrs import evolve, fields_dict
 
-from astuner.contract.errors import ProgramTimeout, ServiceUnavailable
-from astuner.contract.schema import Call, Episode, Failure, Group, Verdict
+from astuner.contract.errors import ProgramTimeout
+from astuner.contract.schema import Call, Episode, Failure, Group, Unjudged, Verdict
+from astuner.episodes.containment.surroundings import find_surroundings_failure
 from astuner.episodes.containment.tracebacks import RaisedAt, locate_error
 from astuner.settings.config.rollout import FailureRewards
 
@@ -21,44 +22,9 @@ SURROUNDINGS = frozenset({"environment_error", "engine_lost", "connection_lost",
 OWN = frozenset(fields_dict(FailureRewards))
 """Reasons that the model's text can cause: final, and worth what `rollout.failure_rewards` says."""
 
-CONNECTION_ERRORS = frozenset(
-    {
-        "builtins.ConnectionError",
-        "aiohttp.ClientConnectionError",
-        "anthropic.APIConnectionError",
-        "httpcore.NetworkError",
-        "httpcore.RemoteProtocolError",
-        "httpx.NetworkError",
-        "httpx.ConnectTimeout",
-        "httpx.RemoteProtocolError",
-        "openai.APIConnectionError",
-        "requests.ConnectionError",
-        "urllib3.NewConnectionError",
-        "urllib3.ProtocolError",
-        "websockets.ConnectionClosed",
-    }
-)
-"""Errors of a broken or refused connection, by top-level package and class: the libraries are not imported."""
-OTHERS = frozenset(
-    {"builtins.BrokenPipeError", "aiohttp.ServerTimeoutError", "anthropic.APITimeoutError", "openai.APITimeoutError"}
-)
-"""Subclasses of those that the model can cause: it ended a tool's process, or its answer took long."""
-
 
 class FirstMessagesTooLong(Exception):
     """The conversation leaves no room for a first answer."""
-
-
-def find_surroundings_failure(error: BaseException) -> str | None:
-    """Return the reason if an error, or one that led to it, says that the surroundings failed; else None."""
-    reason = None
-    for cause in _walk_causes(error):
-        if isinstance(cause, ServiceUnavailable):
-            return "service_unavailable"
-        names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(cause).__mro__}
-        if names & CONNECTION_ERRORS and not names & OTHERS:
-            reason = "connection_lost"
-    return reason
 
 
 def classify_error(error: Exception, *, of_calls: str | None, in_worker: str | None = None) -> str:
@@ -109,29 +75,16 @@ def make_failure_verdict(reason: str, rewards: FailureRewards) -> Verdict | None
     return Verdict(reward, False, rationale=f"rollout.failure_rewards.{reason}: no judge saw the episode", presumed=True)
 
 
-def _walk_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, the members of a group, and what a traceback shows as their causes."""
-    waiting, seen = [error], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        if isinstance(one, BaseExceptionGroup):
-            waiting += one.exceptions
-        before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-        if before is not None:
-            waiting.append(before)
-
-
 def describe_rewarding_failures(groups: Sequence[Group]) -> dict[str, str]:
     """Return a notice for each key of `rollout.failure_rewards` that gives more than the lowest reward of a completed episode."""
     episodes = [episode for group in groups for episode in group.episodes]
-    lowest = min((episode.reward for episode in episodes if episode.completed and episode.reward is not None), default=None)
+    judged = [episode.verdict for episode in episodes if episode.completed]
+    lowest = min((verdict.reward for verdict in judged if isinstance(verdict, Verdict)), default=None)
     if lowest is None:
         return {}
     worth = {episode.failures[-1].reason: episode.reward for episode in episodes if _failed_with_reward(episode)}
+    of_judge = next((one.reward for one in judged if isinstance(one, Unjudged) and one.reward is not None), None)
+    worth |= {} if of_judge is None else {"judge_error": of_judge}
     return {
         f"rollout.failure_rewards.{reason}": (
             f"rollout.failure_rewards.{reason}: an episode that fails for this reason gets {reward:g}, and a completed one got "

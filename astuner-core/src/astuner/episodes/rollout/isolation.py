@@ -30,10 +30,10 @@ from astuner.contract.user_values.outputs import CheckedOutput, check_output
 from astuner.episodes.containment.contained_call import Outcome
 from astuner.episodes.containment.endings import describe_raised
 from astuner.episodes.containment.process_streams import open_missing_descriptors
+from astuner.episodes.containment.surroundings import find_surroundings_failure
 from astuner.episodes.containment.threads import start_thread
 from astuner.episodes.containment.tracebacks import NOWHERE, RaisedAt, locate_error
 from astuner.episodes.containment.user_code import UserCode, find_running_code
-from astuner.episodes.rollout.episode_failures import find_surroundings_failure
 
 START_TIMEOUT_S = 120.0
 """For a worker process to import the workflow."""

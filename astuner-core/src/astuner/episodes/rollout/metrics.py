@@ -44,7 +44,7 @@ def compute_rollout_metrics(
         "signal/groups_without_signal": float(len(groups) - len({row.group for row in rows if row.live_tokens})),
     }
     metrics |= _compute_staleness(episodes)
-    scored = count_failures(episode for episode in episodes if not episode.completed and episode.reward is not None)
+    scored = count_failures(episode for episode in episodes if episode.reward is not None)
     lost = count_lost(episodes)
     lost["tokens_filtered"] = sum(sample.trained for episode in spare for sample in episode.samples)
     for name, counts in (("failed", scored), ("lost", lost), ("retries", Counter(failure.reason for failure in again))):
@@ -84,7 +84,7 @@ def count_lost(episodes: Iterable[Episode]) -> Counter[str]:
     for episode in episodes:
         if not episode.completed and episode.failures and episode.reward is None:
             found[episode.failures[-1].reason] += 1
-        elif isinstance(episode.verdict, Unjudged):
+        elif isinstance(episode.verdict, Unjudged) and episode.reward is None:
             found[episode.verdict.reason] += 1
         elif not any(sample.trained for sample in episode.samples):
             found["nothing_to_train"] += 1

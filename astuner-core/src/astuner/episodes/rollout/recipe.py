@@ -121,7 +121,7 @@ def _weigh(chosen: Component, judge: Judge) -> WeightedJudge:
     if terms is None:
         return WeightedJudge(chosen.candidate.name, 1.0, judge)
     name = terms.name or chosen.candidate.name
-    return WeightedJudge(name, terms.weight, judge, terms.requires, terms.otherwise, terms.shape)
+    return WeightedJudge(name, terms.weight, judge, terms.requires, terms.otherwise, terms.shape, terms.only)
 
 
 def _detector(chosen: Component, run_info: RunInfo, hooks: ComponentMaker) -> NamedDetector:

@@ -21,6 +21,7 @@ from astuner.episodes.rollout.episode_attempt import EpisodeAttempt, RolloutTool
 from astuner.episodes.rollout.episode_failures import OWN, SURROUNDINGS, describe_rewarding_failures
 from astuner.episodes.rollout.isolation import Executor, InProcess, InThread, OnLoop
 from astuner.episodes.rollout.judge_models import JudgeModels
+from astuner.episodes.rollout.loss_summary import count_causes
 from astuner.episodes.rollout.recipe import Parts
 from astuner.episodes.rollout.rollout_notices import RolloutNotices
 from astuner.episodes.rollout.sample_limit import SampleLimit
@@ -127,7 +128,8 @@ class RolloutRunner:
             return group
         # The barrier has passed and no slot is held: a slow judge blocks no episode.
         with name_place(f"the judge, on {group.key}"), self._judge_models.offer():
-            judged = await judge_group(group, self._judge, timeout_s=self._tools.judge_timeout_s)
+            timeout_s, worth = self._tools.judge_timeout_s, self._config.failure_rewards.judge_error
+            judged = await judge_group(group, self._judge, timeout_s=timeout_s, failure_reward=worth)
         for text in find_absent_agents(judged):
             self._notices.show_once(text)
         self._store.add_verdicts(judged)
@@ -168,11 +170,11 @@ def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
     lost = [episode for episode in episodes if episode.reward is None]
     if not episodes or len(lost) / len(episodes) <= budget:
         return
-    reasons = Counter(_describe_loss(episode) for episode in lost)
-    counted = "\n".join(f"  {count} x {reason}" for reason, count in reasons.most_common(5))
+    counted = "\n".join(f"  {count} x {example}" for count, example in count_causes(lost))
     retries = Counter(failure.reason for episode in episodes for failure in episode.failures if failure.retried)
     counted += "".join(f"\n  played again: {count} x {reason}" for reason, count in retries.most_common())
     own = sorted({e.failures[-1].reason for e in lost if not e.completed and e.failures} & OWN)
+    own += ["judge_error"] if any(isinstance(e.verdict, Unjudged) and e.verdict.by_answer for e in lost) else []
     counted += "".join(f"\nTo count such an episode as a failure of the model, set rollout.failure_rewards.{o}: 0" for o in own)
     raise FailureBudgetExceeded(
         f"{len(lost)} of {len(episodes)} episodes of step {groups[0].step} ({groups[0].split}) have no reward, "
@@ -188,12 +190,6 @@ def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
 def _is_judges_failure(episode: Episode) -> bool:
     """Whether the workflow did its part, and only the judge did not."""
     return episode.completed and isinstance(episode.verdict, Unjudged) and episode.verdict.reason not in GIVEN_NO_REWARD
-
-
-def _describe_loss(episode: Episode) -> str:
-    if episode.failures and not episode.completed:
-        return f"{episode.failures[-1].reason}: {episode.failures[-1].detail}"
-    return f"{episode.verdict.reason}: {episode.verdict.detail}" if isinstance(episode.verdict, Unjudged) else "no verdict"
 
 
 def _make_loop_factory(

@@ -1,7 +1,7 @@
 """Rewards and success of episodes: who counts, and as what.
 
-An episode that fails through what the model did counts as no success. One that its surroundings or the judge failed says
-nothing about the model: it is left out, and counted.
+An episode that fails through what the model did counts as no success, and so does one on whose answer the judge's own code fails.
+One that its surroundings failed, or the judge's, says nothing about the model: it is left out, and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def compute_reward_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     metrics = _compute_reward_spread([episode.reward for episode in episodes if episode.reward is not None])
     successes = find_successes(episodes) if knows_success(episodes) else []
     if successes:
-        metrics["success/rate"] = sum(successes) / len(successes)
+        metrics |= _compute_success_rate(successes)
     rewarded = [episode for episode in episodes if episode.reward is not None]
     agents = {agent for episode in rewarded for agent in list_trained_agents(episode)}
     if len(agents) > 1:
@@ -30,7 +30,7 @@ def compute_reward_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
             "reward", ({f"{agent}/mean": e.reward_of(agent) for agent in list_trained_agents(e)} for e in rewarded)
         )
     parts = compute_means("", (e.verdict.components for e in episodes if isinstance(e.verdict, Verdict)))
-    taken = {*metrics, "reward/mean", "reward/std", "reward/mean_completed", "reward/mean_kept"}
+    taken = {*metrics, "reward/mean", "reward/std", "reward/count", "reward/mean_completed", "reward/mean_kept"}
     return metrics | {
         f"reward/component{name}" if f"reward{name}" in taken else f"reward{name}": mean for name, mean in parts.items()
     }
@@ -46,19 +46,19 @@ def compute_scores(groups: Sequence[Group], *, known: bool) -> dict[str, float]:
     metrics = compute_reward_metrics(episodes)
     rewards = [reward for episode in episodes if (reward := _find_reward(episode)) is not None]
     metrics |= _compute_reward_spread(rewards)
-    completed = [episode.reward for episode in episodes if episode.completed and episode.reward is not None]
+    completed = [e.verdict.reward for e in episodes if e.completed and isinstance(e.verdict, Verdict)]
     if completed and len(completed) < len(rewards):
         metrics["reward/mean_completed"] = float(np.mean(completed))
-    metrics.pop("success/rate", None)
+    metrics = {name: value for name, value in metrics.items() if not name.startswith("success/")} | {"tasks": float(len(groups))}
     if not known:
         return metrics
     decided = [successes for group in groups if (successes := find_successes(group.episodes))]
     if decided:
-        metrics["success/rate"] = sum(map(sum, decided)) / sum(map(len, decided))
+        metrics |= _compute_success_rate([success for successes in decided for success in successes])
     for k in sorted({1, max((len(group.episodes) for group in groups), default=1)}):
         estimates = [_estimate_pass_at_k(successes, k) for successes in decided if len(successes) >= k]
         if estimates:
-            metrics[f"pass@{k}"] = sum(estimates) / len(estimates)
+            metrics |= {f"pass@{k}": sum(estimates) / len(estimates), f"pass@{k}_tasks": float(len(estimates))}
     return metrics
 
 
@@ -97,6 +97,8 @@ def _find_failure(episode: Episode) -> str | None:
 
 
 def _failed_itself(episode: Episode) -> bool:
+    if isinstance(episode.verdict, Unjudged):
+        return episode.verdict.by_answer
     return not episode.completed and bool(episode.failures) and episode.failures[-1].reason in OWN
 
 
@@ -105,7 +107,13 @@ def _find_reward(episode: Episode) -> float | None:
 
 
 def _compute_reward_spread(rewards: Sequence[float]) -> dict[str, float]:
-    return {"reward/mean": float(np.mean(rewards)), "reward/std": float(np.std(rewards))} if rewards else {}
+    if not rewards:
+        return {}
+    return {"reward/mean": float(np.mean(rewards)), "reward/std": float(np.std(rewards)), "reward/count": float(len(rewards))}
+
+
+def _compute_success_rate(successes: Sequence[bool]) -> dict[str, float]:
+    return {"success/rate": sum(successes) / len(successes), "success/count": float(len(successes))}
 
 
 def _estimate_pass_at_k(successes: Sequence[bool], k: int) -> float:

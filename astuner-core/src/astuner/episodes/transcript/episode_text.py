@@ -57,7 +57,8 @@ def format_outcome(episode: Episode) -> str:
     """Return the judge's verdict: the reward, its parts, the rewards per agent if they differ, and the rationale."""
     verdict = episode.verdict
     if isinstance(verdict, Unjudged):
-        return f"no reward: {verdict.reason}: {verdict.detail}"
+        worth = "no reward" if verdict.reward is None else f"reward {verdict.reward:g} (rollout.failure_rewards.judge_error)"
+        return f"{worth}: {verdict.reason}: {verdict.detail}"
     if verdict is None:
         return "no reward" if episode.completed else "no reward: the episode failed"
     success = {True: ", success", False: ", no success", None: ""}[verdict.is_success]

@@ -37,7 +37,7 @@ class EpisodeFaults:
     def summarise(self) -> list[str]:
         """Return the counts of what happened again after its message."""
         texts = [
-            f"in all, {count} episodes: {what} failed at {place}"
+            f"in all, {count} episodes: {what} failed {place}"
             for (what, place), count in self._failed.most_common()
             if count > self._reported[what, place]
         ][:MOST_PLACES]
@@ -58,7 +58,7 @@ class EpisodeFaults:
             self._reported[key] = len(cases)
             (first, detail), share = cases[0], f"{len(cases)} of {len(episodes)} episodes"
             yield (
-                f"{key[0]} failed at {key[1]} in {share} of step {first.step} ({first.split}), first in {first.id}: "
+                f"{key[0]} failed {key[1]} in {share} of step {first.step} ({first.split}), first in {first.id}: "
                 f"{_shorten(detail)}. The traceback is shown by `astuner episodes {self.directory} --failed`"
             )
 
@@ -81,11 +81,12 @@ class EpisodeFaults:
 
 
 def _list_errors(episode: Episode) -> Iterator[tuple[str, str, str]]:
-    """Yield what failed, where and why."""
+    """Yield what failed, where and why; of a judge that did not raise, the reason stands for the place."""
     if not episode.completed and episode.failures and (last := episode.failures[-1]).place:
-        yield "the environment" if last.reason == "environment_error" else "the agent", last.place, last.detail
-    if isinstance(episode.verdict, Unjudged) and episode.verdict.place:
-        yield "the judge", episode.verdict.place, episode.verdict.detail
+        yield "the environment" if last.reason == "environment_error" else "the agent", f"at {last.place}", last.detail
+    if isinstance(episode.verdict, Unjudged):
+        verdict = episode.verdict
+        yield "the judge", f"at {verdict.place}" if verdict.place else f"({verdict.reason})", verdict.detail
 
 
 def _count_unreadable(call: Call) -> int:

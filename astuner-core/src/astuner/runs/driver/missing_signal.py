@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from astuner.contract.schema import Group
+from astuner.contract.schema import Group, Verdict
 from astuner.episodes.judging.advantages import list_compared
+from astuner.episodes.rollout.loss_summary import count_causes, find_cause
 from astuner.episodes.rollout.metrics import count_lost
 
 LOOK = "`astuner run --backbone debug` shows single episodes"
@@ -27,14 +28,13 @@ def explain_missing_signal(groups: Sequence[Group]) -> str:
     rewards = {one.reward for group in groups for entries in list_compared(group, by_agent=True) for one in entries}
     lost = count_lost(episodes).most_common()
     if episodes and not rewarded:
-        reasons = Counter({reason: count for reason, count in lost if not reason.startswith("tokens_")})
-        reason, count = reasons.most_common(1)[0] if reasons else ("no reward", len(episodes))
-        return f"all {len(episodes)} episodes failed, most often with {reason} ({count}). {LOOK}."
+        [(count, example)] = count_causes(episodes, most=1)
+        return f"all {len(episodes)} episodes failed, most often ({count}) with {example}. {LOOK}."
     if rewarded and not any(sample.trained for episode in rewarded for sample in episode.samples):
         tokens = ", ".join(f"{reason.removeprefix('tokens_')} {count}" for reason, count in lost if reason.startswith("tokens_"))
         return f"no sampled token can be trained ({tokens or 'none was sampled'}). {LOOK}."
-    if rewarded and not any(episode.completed for episode in rewarded):
-        [(reason, count)] = Counter(episode.failures[-1].reason for episode in rewarded if episode.failures).most_common(1)
+    if rewarded and not any(episode.completed and isinstance(episode.verdict, Verdict) for episode in rewarded):
+        [(reason, count)] = Counter(find_cause(episode)[0] for episode in rewarded).most_common(1)
         keys = f"{LIMITS[reason]}; " if reason in LIMITS else ""
         return (
             f"all {len(rewarded)} episodes with a reward failed, most often with {reason} ({count}), and have the rewards of "

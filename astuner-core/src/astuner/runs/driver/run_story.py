@@ -47,13 +47,22 @@ def _describe_validation(rows: Sequence[Row]) -> Iterator[str]:
     first, last = rows[0], rows[-1]
     best = max(rows, key=lambda row: (row[REWARD], -row["step"]))
     if first is last:
-        yield f"validation reward {first[REWARD]:.3f} after step {first['step']}{_describe_success(first)}"
+        yield f"validation reward {first[REWARD]:.3f} after step {first['step']}{_describe_success(first)}{_describe_share(rows)}"
         return
     success = "".join(f", success {a} → {b}" for a, b in [(_read_success(first), _read_success(last))] if a and b)
     yield (
         f"validation reward {first[REWARD]:.3f} → {last[REWARD]:.3f}{success} "
         f"(steps {first['step']} → {last['step']}; best {best[REWARD]:.3f} after step {best['step']})"
+        f"{_describe_share([first, last])}"
     )
+
+
+def _describe_share(rows: Sequence[Row]) -> str:
+    """Return of how many episodes the means are, if of fewer than were played."""
+    found = [(row.get("val/reward/count"), row.get("val/episodes")) for row in rows]
+    if all(not count or not total or count >= total for count, total in found):
+        return ""
+    return ", of " + " → ".join(f"{count or 0:,.0f} of {total or 0:,.0f}" for count, total in found) + " episodes"
 
 
 def _describe_training(rows: Sequence[Row]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.contract.schema import Episode, Unjudged, Verdict
+from astuner.contract.schema import Episode, Unjudged
 from astuner.runs.store.codec import load_episode, load_output, load_verdict
 from astuner.runs.store.store_lines import UNREADABLE, read_episode_step, read_line, read_records
 
@@ -129,8 +129,8 @@ def _apply_verdict(indexed: IndexedEpisode, data: dict[str, Any] | None) -> None
     """Take over what a stored verdict says; one that this version would refuse counts as the judge's failure."""
     verdict = load_verdict(data)
     indexed.judge_failed = isinstance(verdict, Unjudged)
-    indexed.reward = verdict.reward if isinstance(verdict, Verdict) else None
-    indexed.is_success = verdict.is_success if isinstance(verdict, Verdict) else None
+    indexed.reward = None if verdict is None else verdict.reward
+    indexed.is_success = None if verdict is None else verdict.is_success
 
 
 def _read_at(file: Any, offset: int) -> dict[str, Any]:

@@ -58,6 +58,8 @@ class JudgeChoice:
     """Its name in logs and in `requires`; the judge's own name when null."""
     weight: float = field(default=1.0, validator=ge(0))
     """Share in the combined reward; 0 only records it."""
+    only: Mapping[str, Any] = field(factory=dict)
+    """It judges only tasks whose fields have these values, as in `{kind: math}`; a list allows several values of a field."""
     requires: Mapping[str, float] = field(factory=dict)
     """Gates: it judges only episodes to which these judges, by name, gave at least this reward."""
     otherwise: float = 0.0

@@ -63,6 +63,8 @@ class FailureRewards:
     """The episode took longer than `rollout.episode_timeout_s`, or one of its calls longer than `rollout.llm_timeout_s`."""
     workflow_error: float | None = field(default=None, validator=_check_reward)
     """The workflow raised an error, or the environment while it acted or scored."""
+    judge_error: float | None = field(default=None, validator=_check_reward)
+    """The judge's own code raised on the answer, took too long, abstained, or returned what is no reward. Not its services."""
 
 
 @frozen(kw_only=True)

@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import JudgeTraits, has_methods, read_traits
+from astuner.contract.user_values.judge_forms import check_methods, read_form
 from astuner.settings.config.rewards import JudgeChoice
 from astuner.settings.planning.key_coverage import find_changed_keys, format_idle_keys
 from astuner.settings.plugins.async_methods import format_place, is_plain_function
@@ -53,6 +54,7 @@ class NamedJudge:
         found = chooser.choose("judge", self.spec, key, self.values, self.section, words=(OWN_JUDGE,))
         if found is not None:
             chooser.attempt(lambda: _check_async(found, key))
+            chooser.attempt(lambda: _check_form(found, key))
         return None if found is None else evolve(found, terms=self.terms)
 
 
@@ -65,6 +67,19 @@ def _check_async(judge: Component, key: str) -> None:
     if plain:
         message = f"{judge.candidate.blame}: {', '.join(plain)} must be awaited: write `async def`"
         raise ConfigError([Problem(key=key, message=message)])
+
+
+def _check_form(judge: Component, key: str) -> None:
+    """Raise `ConfigError` for a judge that cannot be called with what it is given."""
+    with blame_component(judge.candidate):
+        target = load(judge.candidate)
+    try:
+        if isinstance(target, type):
+            check_methods(target)
+        elif callable(target) and not has_methods(target, "compute_reward") and not has_methods(target, "judge", "observe"):
+            read_form(target)
+    except TypeError as error:
+        raise ConfigError([Problem(key=key, message=f"{judge.candidate.blame}: {error}")]) from error
 
 
 def list_named_judges(judge: TaskJudge) -> list[NamedJudge]:

@@ -87,7 +87,7 @@ class Report:
 
 @frozen(kw_only=True)
 class _JudgedAnswers:
-    """Answers with a verdict, as columns."""
+    """Answers with a verdict, as columns; for decisions also those on which the judge's own code failed, which are no success."""
 
     labels: NDArray[np.float64]
     scores: NDArray[np.float64]
@@ -128,24 +128,26 @@ def report_on(
         position_pairs=pairs,
         position_bias=fmean(biases) if biases else None,
         notes=limits.notes,
-        **_figures(rows, seed, decides=limits.decides),
+        **_figures(rows, _columns(examples, limits, with_failures=True), seed, decides=limits.decides),
     )
 
 
-def _columns(examples: Sequence[JudgedExample], limits: Limits) -> _JudgedAnswers:
+def _columns(examples: Sequence[JudgedExample], limits: Limits, *, with_failures: bool = False) -> _JudgedAnswers:
     rows = [
         (answer, judgement, number, judged.example.scored)
         for number, judged in enumerate(examples)
         for answer, judgement in zip(judged.example.answers, judged.forwards, strict=True)
-        if isinstance(judgement, Verdict)
+        if isinstance(judgement, Verdict) or (with_failures and judgement.by_answer)
     ]
     from_reward = math.inf if limits.reward is None else limits.reward
+    scores = [math.nan if judgement.reward is None else judgement.reward for _, judgement, _, _ in rows]
     success = [
-        judgement.reward >= from_reward if judgement.is_success is None else judgement.is_success for _, judgement, _, _ in rows
+        score >= from_reward if judgement.is_success is None else judgement.is_success
+        for score, (_, judgement, _, _) in zip(scores, rows, strict=True)
     ]
     return _JudgedAnswers(
         labels=np.array([answer.label for answer, _, _, _ in rows], float),
-        scores=np.array([judgement.reward for _, judgement, _, _ in rows], float),
+        scores=np.array(scores, float),
         good=np.array([answer.label >= limits.label for answer, _, _, _ in rows], bool),
         success=np.array(success, bool),
         lengths=np.array([len(answer.text) for answer, _, _, _ in rows], float),
@@ -154,22 +156,26 @@ def _columns(examples: Sequence[JudgedExample], limits: Limits) -> _JudgedAnswer
     )
 
 
-def _figures(rows: _JudgedAnswers, seed: int, *, decides: bool) -> dict[str, Any]:
-    if not len(rows.labels):
-        return dict.fromkeys(("accuracy", "kappa", "spearman", "kendall", "order", "length_bias"))
+def _figures(rows: _JudgedAnswers, decided: _JudgedAnswers, seed: int, *, decides: bool) -> dict[str, Any]:
+    found = dict.fromkeys(("accuracy", "kappa", "spearman", "kendall", "order", "length_bias"))
 
-    def of(statistic: Any, *, only_scored: bool = True, resamples: int | None = None) -> Interval | None:
+    def of(
+        statistic: Any, *, only_scored: bool = True, resamples: int | None = None, over: _JudgedAnswers = rows
+    ) -> Interval | None:
         # Ranks compare neither across questions nor with a limit.
-        if only_scored and not rows.scored.all():
+        if only_scored and not over.scored.all():
             return None
         more = {} if resamples is None else {"resamples": resamples}
-        found = interval(statistic, rows.question, seed=seed, **more)
-        return None if math.isnan(found.value) else found
+        given = interval(statistic, over.question, seed=seed, **more)
+        return None if math.isnan(given.value) else given
 
+    if decides and len(decided.labels):
+        found["accuracy"] = of(lambda at: accuracy(decided.good[at], decided.success[at]), over=decided)
+        found["kappa"] = of(lambda at: cohens_kappa(decided.good[at], decided.success[at]), over=decided)
+    if not len(rows.labels):
+        return found
     few = len(rows.labels) <= KENDALL_RESAMPLED
-    return {
-        "accuracy": of(lambda at: accuracy(rows.good[at], rows.success[at])) if decides else None,
-        "kappa": of(lambda at: cohens_kappa(rows.good[at], rows.success[at])) if decides else None,
+    return found | {
         "spearman": of(lambda at: spearman(rows.labels[at], rows.scores[at])),
         "kendall": of(lambda at: kendall_tau_b(rows.labels[at], rows.scores[at]), resamples=None if few else 0),
         "order": of(_order(rows), only_scored=False),

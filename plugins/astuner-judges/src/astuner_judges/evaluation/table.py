@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from astuner.cli.output import align_columns
+from astuner.contract.schema import BY_ANSWER
 from astuner_judges.evaluation.bootstrap import Interval
 from astuner_judges.evaluation.report import Report
 
@@ -15,7 +16,7 @@ def format_table(report: Report) -> str:
         ("judge", report.judge, ""),
         ("answers", f"{report.judged} of {report.answers} judged", f"to {report.questions} questions"),
         *(("", f"{count} {reason}", "no verdict") for reason, count in report.failures.items()),
-        ("accuracy", _format_interval(report.accuracy, share=True), f"same decision, good from {report.threshold:g}"),
+        ("accuracy", _format_interval(report.accuracy, share=True), _describe_decisions(report)),
         ("kappa", _format_interval(report.kappa), "Cohen's: 0 is chance, 1 full agreement"),
         ("spearman", _format_interval(report.spearman), "rank correlation of score and label"),
         ("kendall", _format_interval(report.kendall), "tau-b of score and label"),
@@ -25,6 +26,11 @@ def format_table(report: Report) -> str:
         *_cost(report),
     ]
     return align_columns(rows)
+
+
+def _describe_decisions(report: Report) -> str:
+    failed = sum(count for reason, count in report.failures.items() if reason in BY_ANSWER)
+    return f"same decision, good from {report.threshold:g}" + (f"; {failed} failures are no success" if failed else "")
 
 
 def list_warnings(report: Report) -> list[str]:

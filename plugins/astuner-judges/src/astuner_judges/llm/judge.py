@@ -31,7 +31,7 @@ class LlmAsJudge(Judge):
     judged once in a group, and gets the same reward.
     """
 
-    traits = JudgeTraits(honours=("task_judge.alien_llm_model", "task_judge.alien_llm_response_length"))
+    traits = JudgeTraits(honours=("task_judge.alien_llm_model", "task_judge.alien_llm_response_length"), asks_service=True)
     Options = LlmJudgeOptions
 
     def __init__(self, options: LlmJudgeOptions, client: LLMClient, questions: Questions, run_info: RunInfo, name: str) -> None:

@@ -29,7 +29,7 @@ class RubricsAutoGrader(Judge):
     """
 
     Options = RubricsOptions
-    traits = JudgeTraits(honours=("task_judge.alien_llm_response_length",))
+    traits = JudgeTraits(honours=("task_judge.alien_llm_response_length",), asks_service=True)
 
     def __init__(self, options: RubricsOptions, rubrics: RubricFile, client: LLMClient, run_info: RunInfo) -> None:
         self._options = options

@@ -68,7 +68,14 @@ def read_verdict(data: Mapping[str, Any] | None) -> Row | None:
                 "components": _dump(dict(verdict.components)),
             }
         case Unjudged():
-            return {**NO_VERDICT, "judge_failed": 1, "judge_reason": verdict.reason}
+            success = None if verdict.is_success is None else int(verdict.is_success)
+            return {
+                **NO_VERDICT,
+                "reward": verdict.reward,
+                "success": success,
+                "judge_failed": 1,
+                "judge_reason": verdict.reason,
+            }
     return None
 
 

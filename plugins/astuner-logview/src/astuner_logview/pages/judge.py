@@ -204,7 +204,7 @@ def _make_episode(row: sqlite3.Row) -> Episode:
     )
     verdict: Verdict | Unjudged | None = None
     if row["judge_failed"]:
-        verdict = Unjudged(reason=row["judge_reason"])
+        verdict = Unjudged(reason=row["judge_reason"], reward=row["reward"])
     elif row["reward"] is not None:
         success = None if row["success"] is None else bool(row["success"])
         verdict = Verdict(reward=row["reward"], is_success=success, rewards=json.loads(row["rewards"] or "null"))

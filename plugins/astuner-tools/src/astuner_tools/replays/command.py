@@ -65,6 +65,7 @@ def replay(
     import contextlib
     from typing import cast
 
+    from astuner.contract.errors import RunFailed
     from astuner.runs.driver.control import unwind_on_sigterm
     from astuner.runs.inspection.run_search import open_run
     from astuner_tools.replays.replay import replay_run
@@ -97,6 +98,8 @@ def replay(
         print_json({**found.to_json(), "problems": problems})
     else:
         click.echo("\n\n".join(_format_parts(found)))
+    if found.over_budget:
+        raise RunFailed("; ".join(found.over_budget))
     if train_from is not None:
         from astuner_tools.replays.training_on_replay import train_on
 
@@ -130,10 +133,15 @@ def _format_split(split: SplitReport) -> Iterator[str]:
     counts = (_count(one.episodes, "episode"), _count(one.groups, "group"), _count(split.steps, "step"))
     yield f"{split.split}: {' in '.join(counts)}"
     yield f"  agreement  {_format_share(one.agreement)}: {one.equal} rewards are equal and {one.different} are not"
-    yield f"  mean       {_format_number(one.stored_reward)} -> {_format_number(one.new_reward)}"
+    shares = [f"{some} of {one.episodes}" for some in (one.stored_rewarded, one.new_rewarded)]
+    means = f"{_format_number(one.stored_reward)} -> {_format_number(one.new_reward)}"
+    is_partial = min(one.stored_rewarded, one.new_rewarded) < one.episodes
+    yield f"  mean       {means}" + (f" (of {shares[0]} -> {shares[1]} episodes)" if is_partial else "")
     if one.gained or one.lost:
         reasons = ", ".join(f"{count} x {reason}" for reason, count in one.lost_reasons.items())
         yield f"  rewards    {len(one.gained)} gained, {len(one.lost)} lost" + (f" ({reasons})" if reasons else "")
+    for reason, count in one.judge_failures.items():
+        yield f"  judge      {count} x {reason}, first in {one.judge_failure_examples[reason]}"
     if one.success_agreement is not None:
         yield f"  success    equal in {_format_share(one.success_agreement)}"
         yield from _format_ids("success -> failure", one.to_failure)
@@ -166,7 +174,10 @@ def _format_cost(found: ReplayReport) -> Iterator[str]:
     tokens = spent.prompt_tokens + spent.completion_tokens
     yield f"judged in {found.judging_s:.1f} s{asked}" + (f", {tokens:,} tokens, cost {spent.cost:g}" if tokens else "")
     directory = found.directory.relative_to(Path.cwd()) if found.directory.is_relative_to(Path.cwd()) else found.directory
+    failed = any(split.agreement.judge_failures for split in found.splits)
     yield f"the episodes with their new rewards: astuner episodes {directory}"
+    if failed:
+        yield f"what the judge failed on, with tracebacks: astuner episodes {directory} --failed"
 
 
 def _format_ids(what: str, ids: Sequence[str]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from astuner_tools.replays.limits import describe_limits
 from astuner_tools.replays.observations import StoredObservations
 from astuner_tools.replays.replay_directory import choose_directory, open_replay
 from astuner_tools.replays.replay_request import ReplayRequest
-from astuner_tools.replays.report import ReplayReport
+from astuner_tools.replays.report import ReplayReport, find_over_budget
 from astuner_tools.replays.scoring import Scoring
 from astuner_tools.replays.scoring_choice import ScoringChoice, choose_scoring, list_stored_specs
 from astuner_tools.replays.split_replay import SplitReplay
@@ -98,7 +98,15 @@ def replay_run(
         found = tuple(one.finish() for one in splits)
         files.sync()
         replay.report_gaps(stored)
-    return ReplayReport(run=run.path, directory=path, splits=found, usage=budgets.spent, judging_s=judging_s, notices=tuple(told))
+    return ReplayReport(
+        run=run.path,
+        directory=path,
+        splits=found,
+        usage=budgets.spent,
+        over_budget=tuple(find_over_budget(found, replay.run_info.config.rollout.failure_budget)),
+        judging_s=judging_s,
+        notices=tuple(told),
+    )
 
 
 class _Budgets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ class ReplayReport:
     splits: tuple[SplitReport, ...]
     usage: Usage
     """What the judges have asked of LLMs."""
+    over_budget: tuple[str, ...]
+    """Splits of which the judges left more episodes without a reward than `rollout.failure_budget` allows, in words."""
     judging_s: float
     """From the first group to the last verdict."""
     notices: tuple[str, ...]
@@ -42,3 +45,15 @@ class ReplayReport:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return asdict(self, value_serializer=lambda _, __, value: str(value) if isinstance(value, Path) else value)
+
+
+def find_over_budget(splits: Sequence[SplitReport], budget: float) -> Iterator[str]:
+    """Yield each split of which the judges left a larger share without a reward than a run allows, with an example."""
+    for one in splits:
+        found = one.agreement
+        if found.unjudged > budget * found.episodes:
+            reason = next(iter(found.judge_failures))
+            yield (
+                f"{found.unjudged} of {found.episodes} episodes ({one.split}) have no reward, more than rollout.failure_budget = "
+                f"{budget:g} allows, most often {reason}, first in {found.judge_failure_examples[reason]}"
+            )

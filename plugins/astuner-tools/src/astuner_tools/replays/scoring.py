@@ -31,7 +31,8 @@ class Scoring:
         """Return the group with its new verdicts."""
         if all(episode.verdict is not None for episode in prepared.episodes if episode.completed):
             return prepared
-        return await judge_group(prepared, self._judge, timeout_s=self._timeout_s)
+        worth = self._config.failure_rewards.judge_error
+        return await judge_group(prepared, self._judge, timeout_s=self._timeout_s, failure_reward=worth)
 
     def _prepare_episode(self, episode: Episode) -> Episode:
         verdict, blank = None, evolve(episode, verdict=None)

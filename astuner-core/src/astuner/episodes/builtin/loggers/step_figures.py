@@ -38,19 +38,31 @@ def format_label(step: int, metrics: Mapping[str, float]) -> str:
 def format_figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
     """Return the most important metrics, named and formatted, in reading order."""
     found: list[tuple[str, str]] = []
-    for prefix, name in (("", ""), ("val/", "val ")):
+    for prefix, name, total in (("", "", "signal/episodes"), ("val/", "val ", "val/episodes")):
         if f"{prefix}reward/mean" in metrics:
             spread = metrics.get(f"{prefix}reward/std")
             mean = f"{metrics[f'{prefix}reward/mean']:.3f}"
-            found.append((f"{name}reward", mean if spread is None else f"{mean} ±{spread:.3f}"))
+            share = _format_share(metrics, f"{prefix}reward/count", total)
+            found.append((f"{name}reward", (mean if spread is None else f"{mean} ±{spread:.3f}") + share))
         if f"{prefix}success/rate" in metrics:
-            found.append((f"{name}success", f"{metrics[f'{prefix}success/rate']:.1%}"))
-    found += [(f"val {key[4:]}", f"{metrics[key]:.1%}") for key in metrics if key.startswith("val/pass@")]
+            share = _format_share(metrics, f"{prefix}success/count", total)
+            found.append((f"{name}success", f"{metrics[f'{prefix}success/rate']:.1%}{share}"))
+    found += [
+        (f"val {key[4:]}", f"{metrics[key]:.1%}{_format_share(metrics, f'{key}_tasks', 'val/tasks')}")
+        for key in metrics
+        if key.startswith("val/pass@") and not key.endswith("_tasks")
+    ]
     plain = {"kl/mean": ("kl", ".4f"), "loss/policy": ("loss", ".4f"), "tokens/per_s": ("tokens/s", ",.0f")}
     found += [(name, format(metrics[key], style)) for key, (name, style) in plain.items() if key in metrics]
     if "time/step_s" in metrics:
         found.append(("time", f"{metrics['time/step_s']:.1f} s"))
     return found
+
+
+def _format_share(metrics: Mapping[str, float], count: str, total: str) -> str:
+    """Return of how many a mean is, as ` (5 of 64)`; nothing if it is of all."""
+    some, every = metrics.get(count), metrics.get(total)
+    return "" if some is None or every is None or some >= every else f" ({some:,.0f} of {every:,.0f})"
 
 
 def format_waterfall(metrics: Mapping[str, float]) -> str:
