@@ -93,14 +93,75 @@ class Odd(Judge):
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [(None, "bad_verdict"), (0.7, "bad_verdict"), (KeyError("x"), "judge_error")],
-    ids=["none", "float", "raises"],
+    [("x", "bad_verdict"), (0.7, "bad_verdict"), (KeyError("x"), "judge_error"), (ConnectionError("x"), "judge_unavailable")],
+    ids=["text", "float", "raises", "lost"],
 )
 def test_what_is_no_finding_is_never_a_score_and_names_its_judge(answer: Any, reason: str) -> None:
     judges = [WeightedJudge("right", 1.0, Rewarding(1.0, 0.0)), WeightedJudge("odd", 1.0, Odd(answer), requires={"right": 1.0})]
     first, second = judged(judges)
     assert (first.reason, first.detail.startswith("judge 'odd': ")) == (reason, True)
     assert second.reward == 0.0
+
+
+def test_a_judge_that_abstains_is_left_out_of_the_reward_of_that_episode() -> None:
+    judges = [WeightedJudge("right", 1.0, Rewarding(1.0, 0.5)), WeightedJudge("silent", 3.0, Odd(None))]
+    for combine in ("sum", "mean", "product", "min", "max"):
+        found = judged(judges, RewardComposition(combine=combine))
+        assert [(one.reward, one.components) for one in found] == [(1.0, {"right": 1.0}), (0.5, {"right": 0.5})]
+
+
+def test_a_judge_behind_the_gate_of_one_that_abstains_is_left_out_too() -> None:
+    behind = Rewarding(5.0, 5.0)
+    judges = [
+        WeightedJudge("right", 1.0, Rewarding(1.0, 0.5)),
+        WeightedJudge("silent", 1.0, Odd(None)),
+        WeightedJudge("behind", 1.0, behind, requires={"silent": 0.0}, otherwise=-1.0),
+    ]
+    assert [one.reward for one in judged(judges)] == [1.0, 0.5]
+    assert behind.asked == []
+
+
+def test_an_episode_that_all_judges_abstain_from_is_named() -> None:
+    judges = [
+        WeightedJudge("one", 1.0, Odd(None)),
+        WeightedJudge("two", 1.0, Odd(None)),
+        WeightedJudge("noted", 0.0, Rewarding(1.0, 1.0)),
+    ]
+    found = judged(judges)
+    assert {one.reason for one in found} == {"abstained"}
+    assert "no judge has an opinion on task 't'" in found[0].detail
+    assert "'one'" in found[0].detail
+
+
+@pytest.mark.parametrize(
+    ("only", "asked"),
+    [
+        ({"kind": "math"}, True),
+        ({"kind": "code"}, False),
+        ({"kind": ["code", "math"]}, True),
+        ({"kind": "math", "level": 2}, False),
+    ],
+)
+def test_only_routes_a_judge_to_tasks(only: dict[str, Any], asked: bool) -> None:
+    task = evolve(siblings(1).task, metadata={"kind": "math", "level": 1})
+    made = evolve(siblings(1), task=task, episodes=tuple(evolve(one, task=task) for one in siblings(1).episodes))
+    routed, other = Rewarding(10.0), Rewarding(1.0)
+    judge = combine_judges([WeightedJudge("routed", 1.0, routed, only=only), WeightedJudge("other", 1.0, other)])
+    (found,) = asyncio.run(collect_verdicts(judge, made, None))
+    assert (found.reward, bool(routed.asked)) == ((11.0, True) if asked else (1.0, False))
+    assert ("routed" in found.components) == asked
+
+
+def test_a_task_that_no_judge_is_for_is_named_and_says_nothing_about_the_answer() -> None:
+    (found,) = judged([WeightedJudge("code", 1.0, Rewarding(1.0), only={"kind": "code"})], count=1)
+    assert (found.reason, found.by_answer) == ("no_judge_for_task", False)
+    assert "task 't'" in found.detail
+
+
+def test_what_the_answer_caused_counts_before_what_a_service_did() -> None:
+    judges = [WeightedJudge("asks", 1.0, Odd(ConnectionError("x"))), WeightedJudge("own", 1.0, Odd(KeyError("x")))]
+    (found,) = judged(judges, count=1)
+    assert found.reason == "judge_error"
 
 
 def test_a_judge_that_only_records_takes_no_reward_away() -> None:

@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import threading
 import time
+import urllib.error
 from collections.abc import Callable
+from email.message import Message
 from typing import Any
 
+import httpx
 import numpy as np
+import openai
 import pytest
 
-from astuner.contract.errors import PluginError
-from astuner.contract.protocols import Judge
+from astuner.contract.errors import PluginError, ServiceUnavailable
+from astuner.contract.protocols import Judge, JudgeTraits
 from astuner.contract.schema import Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 from astuner.episodes.containment.endings import UserQuit
 from astuner.episodes.judging.failures import collect_verdicts
@@ -80,9 +85,7 @@ def test_numpy_numbers_are_numbers() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        None,
         "1.0",
-        True,
         float("nan"),
         float("inf"),
         (1.0,),
@@ -99,6 +102,119 @@ def test_any_other_answer_is_no_score(answer: Any) -> None:
     assert isinstance(found, Unjudged)
     assert found.reason == "bad_verdict"
     assert found.detail.startswith("judge 'j' returned ")
+
+
+@pytest.mark.parametrize(("answer", "reward"), [(True, 1.0), (False, 0.0), (np.bool_(True), 1.0), (Verdict(True), 1.0)])
+def test_a_truth_value_is_a_reward_and_a_success(answer: Any, reward: float) -> None:
+    assert judged(lambda *_: answer) == [Verdict(reward, bool(reward))]
+
+
+def test_a_pair_without_an_opinion_on_success_is_a_reward() -> None:
+    assert judged(lambda *_: (0.5, None)) == [Verdict(0.5)]
+
+
+@pytest.mark.parametrize("answer", [None, (None, None), (None, True), Verdict(None)])  # type: ignore[arg-type]  # what users do
+def test_none_abstains_and_names_the_task(answer: Any) -> None:
+    (found,) = judged(lambda *_: answer, blame="judge 'j'")
+    assert isinstance(found, Unjudged)
+    assert (found.reason, found.by_answer) == ("abstained", True)
+    assert found.detail.startswith("judge 'j' returned ")
+    assert found.detail.endswith("no opinion on task 't'")
+
+
+class Serving:
+    """A judge whose service fails some times."""
+
+    def __init__(self, error: Exception, times: int) -> None:
+        self.error, self.left, self.asked = error, times, 0
+
+    def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> float:
+        self.asked += 1
+        if self.asked <= self.left:
+            raise self.error
+        return 1.0
+
+
+def make_status_error(status: int) -> Exception:
+    response = httpx.Response(status, request=httpx.Request("POST", "http://judge"))
+    return openai.APIStatusError("no", response=response, body=None)
+
+
+SERVICE = [
+    ConnectionRefusedError("refused"),
+    ServiceUnavailable("the index is down"),
+    httpx.ReadTimeout("slow"),
+    make_status_error(503),
+    make_status_error(500),
+    make_status_error(429),
+    make_status_error(401),
+    httpx.HTTPStatusError("no", request=httpx.Request("GET", "http://j"), response=httpx.Response(502)),
+    urllib.error.URLError(TimeoutError("slow")),
+    urllib.error.HTTPError("http://j", 504, "slow", Message(), None),
+    socket.gaierror("no such host"),
+]
+OWN = [
+    ValueError("no number"),
+    TimeoutError("my own alarm"),
+    BrokenPipeError("the code that it ran ended"),
+    make_status_error(400),
+    make_status_error(413),
+    urllib.error.HTTPError("http://j", 422, "too long", Message(), None),
+    SystemExit(503),
+]
+
+
+@pytest.mark.parametrize("error", SERVICE, ids=lambda error: type(error).__name__)
+def test_a_judge_whose_service_fails_is_asked_again_and_then_says_nothing_about_the_answer(error: Exception) -> None:
+    assert judged(Serving(error, 2)) == [Verdict(1.0)]
+    judge = Serving(error, 99)
+    (found,) = judged(judge)
+    assert isinstance(found, Unjudged)
+    assert (found.reason, found.by_answer, judge.asked) == ("judge_unavailable", False, 3)
+
+
+@pytest.mark.parametrize("error", OWN, ids=lambda error: type(error).__name__)
+def test_what_the_judges_own_code_raises_is_about_the_answer_and_not_asked_again(error: Exception) -> None:
+    judge = Serving(error, 99)
+    (found,) = judged(judge)
+    assert isinstance(found, Unjudged)
+    assert (found.reason, found.by_answer, judge.asked) == ("judge_error", True, 1)
+
+
+class Slow:
+    async def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> float:
+        await asyncio.sleep(60)
+        return 1.0
+
+
+class SlowService(Slow):
+    traits = JudgeTraits(asks_service=True)
+
+
+@pytest.mark.parametrize(("judge", "reason"), [(Slow, "judge_timeout"), (SlowService, "judge_unavailable")])
+def test_a_time_limit_is_about_the_answer_unless_the_judge_asks_a_service(judge: Any, reason: str) -> None:
+    (found,) = judged(judge, timeout_s=0.05)
+    assert isinstance(found, Unjudged)
+    assert found.reason == reason
+
+
+class Looping(Judge):
+    """A whole judge that raises on one answer of a group."""
+
+    async def judge(self, group: Group) -> list[Verdict | Unjudged | None]:
+        return [Verdict(float(one.output.metadata["score"])) for one in group.episodes if one.output]
+
+
+class LoopingAlone(Looping):
+    traits = JudgeTraits(compares_siblings=False)
+
+
+def test_a_whole_judge_that_compares_no_siblings_fails_only_on_the_answer_it_raises_on() -> None:
+    outputs = group(WorkflowOutput(metadata={"score": 1}), None, WorkflowOutput(), WorkflowOutput(metadata={"score": 2}))
+    first, second, third = judged(LoopingAlone, outputs)
+    assert (first, third) == (Verdict(1.0), Verdict(2.0))
+    assert isinstance(second, Unjudged)
+    assert [one.reason for one in judged(Looping, outputs) if isinstance(one, Unjudged)] == ["judge_error"] * 3
 
 
 @pytest.mark.parametrize("judge", [Sync, Sync()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner.contract.schema import Episode, Failure, Verdict
+from astuner.contract.schema import Episode, Failure, Unjudged, Verdict
 from astuner.episodes.judging.advantages import compute_advantages
 from astuner.episodes.judging.estimators import Grpo
 from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
@@ -30,12 +30,48 @@ def test_a_failure_counts_with_its_own_reward() -> None:
     assert (found["val/reward/mean"], found["val/pass@1"], found["val/failed/max_steps"]) == (0.0, 0.5, 1)
 
 
-def test_what_the_surroundings_or_the_judge_failed_says_nothing_about_the_model() -> None:
+def unjudged(repeat: int, reason: str, reward: float | None = None) -> Episode:
+    return evolve(episode(repeat, None), verdict=Unjudged(reason=reason, reward=reward))
+
+
+def test_what_the_surroundings_or_those_of_the_judge_failed_says_nothing_about_the_model() -> None:
     lost = failed(1, "engine_lost")
-    found = compute_validation_metrics([group(episode(0, 1.0, success=True), lost, episode(2, None))])
+    found = compute_validation_metrics([group(episode(0, 1.0, success=True), lost, unjudged(2, "judge_unavailable"))])
     assert (found["val/reward/mean"], found["val/pass@1"]) == (1.0, 1.0)
-    assert (found["val/failed"], found["val/failed/engine_lost"], found["val/failed/judge_error"]) == (2, 1, 1)
+    assert (found["val/failed"], found["val/failed/engine_lost"], found["val/failed/judge_unavailable"]) == (2, 1, 1)
+    assert (found["val/reward/count"], found["val/success/count"], found["val/episodes"]) == (1, 1, 3)
     assert "val/reward/mean_completed" not in found
+
+
+@pytest.mark.parametrize("reason", ["judge_error", "bad_verdict", "judge_timeout", "abstained"])
+def test_an_answer_on_which_the_judges_own_code_fails_is_no_success_and_counts_as_0(reason: str) -> None:
+    groups = [group(episode(0, 1.0, success=True), unjudged(1, reason), unjudged(2, reason), unjudged(3, reason))]
+    found = compute_validation_metrics(groups)
+    assert (found["val/reward/mean"], found["val/success/rate"], found["val/pass@1"], found["val/pass@4"]) == (
+        0.25,
+        0.25,
+        0.25,
+        1,
+    )
+    assert (found["val/reward/mean_completed"], found["val/reward/count"], found[f"val/failed/{reason}"]) == (1.0, 4, 3)
+    trained = compute_rollout_metrics(groups, [])
+    assert (trained["success/rate"], trained["reward/mean"], trained["reward/count"]) == (0.25, 1.0, 1)
+
+
+def test_a_judge_failure_with_a_reward_counts_with_it_and_is_trained() -> None:
+    groups = [group(episode(0, 1.0, success=True), unjudged(1, "judge_error", -1.0))]
+    rows = compute_advantages(groups, Grpo())
+    assert [row.advantage for row in rows] == pytest.approx([0.7071, -0.7071], abs=1e-3)
+    found = compute_rollout_metrics(groups, rows)
+    assert (found["reward/mean"], found["success/rate"], found["signal/failed/judge_error"]) == (0.0, 0.5, 1)
+    assert "signal/lost/judge_error" not in found
+
+
+def test_pass_at_k_says_over_how_many_tasks() -> None:
+    whole = group(episode(0, 1.0, success=True), episode(1, 0.0, success=False))
+    cut = group(episode(0, 1.0, success=True), unjudged(1, "judge_unavailable"))
+    found = compute_validation_metrics([whole, cut])
+    assert (found["val/pass@1_tasks"], found["val/pass@2_tasks"], found["val/tasks"]) == (2, 1, 2)
 
 
 def test_a_validation_in_which_every_episode_fails_solves_nothing() -> None:
@@ -71,7 +107,7 @@ def test_calls_and_tokens_of_every_attempt_are_counted() -> None:
     assert both["signal/lost/tokens_retried"] == 40
 
 
-@pytest.mark.parametrize("name", ["mean", "std", "mean_completed", "mean_kept", "solver/mean"])
+@pytest.mark.parametrize("name", ["mean", "std", "count", "mean_completed", "mean_kept", "solver/mean"])
 def test_a_component_never_replaces_a_number_of_core(name: str) -> None:
     one, two = (
         evolve(

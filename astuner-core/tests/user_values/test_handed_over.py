@@ -43,8 +43,6 @@ def test_numpys_scalars_are_verdicts(one: Any) -> None:
     [
         Verdict(1e308),
         Verdict(math.nan),
-        Verdict(True),
-        Verdict(np.bool_(True)),  # type: ignore[arg-type]
         Verdict("1"),  # type: ignore[arg-type]
         Verdict(1.0, rewards={"a": math.inf}),
         Verdict(1.0, components={"a": math.nan}),

@@ -57,12 +57,12 @@ def _describe_validation(rows: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def _describe_share(rows: Sequence[Row]) -> str:
+def _describe_share(rows: Sequence[Row], prefix: str = "val/", total: str = "val/episodes") -> str:
     """Return of how many episodes the means are, if of fewer than were played."""
-    found = [(row.get("val/reward/count"), row.get("val/episodes")) for row in rows]
-    if all(not count or not total or count >= total for count, total in found):
+    found = [(row.get(f"{prefix}reward/count"), row.get(total)) for row in rows]
+    if all(not count or not every or count >= every for count, every in found):
         return ""
-    return ", of " + " → ".join(f"{count or 0:,.0f} of {total or 0:,.0f}" for count, total in found) + " episodes"
+    return ", of " + " → ".join(f"{count or 0:,.0f} of {every or 0:,.0f}" for count, every in found) + " episodes"
 
 
 def _describe_training(rows: Sequence[Row]) -> Iterator[str]:
@@ -73,6 +73,7 @@ def _describe_training(rows: Sequence[Row]) -> Iterator[str]:
         yield (
             f"training reward {first['reward/mean']:.3f} → {last['reward/mean']:.3f} "
             f"(steps {first['step']} → {last['step']}; best {best['reward/mean']:.3f} in step {best['step']})"
+            f"{_describe_share([first, last], '', 'signal/episodes')}"
         )
 
 
