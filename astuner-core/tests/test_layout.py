@@ -20,7 +20,7 @@ WINGS = frozenset({"contract", "settings", "model", "episodes", "runs", "shared"
 """Folders of rooms; whatever else lies in core is a room itself."""
 LEADERS = frozenset({"settings.planning", "runs.training", "runs.store", "runs.driver", "cli"})
 EPISODE_ROOMS = frozenset({"episodes.rollout", "model.gateway", "episodes.judging", "episodes.builtin"})
-MOST_MODULES_OF_A_RUN = 295
+MOST_MODULES_OF_A_RUN = 298
 """Imported by a run of one task with the backbone `debug`; to raise it is a decision. Which they are, and what imports each:
 `python benchmarks/imported_modules.py --tree`."""
 ONE_TASK = """
@@ -62,7 +62,7 @@ FORBIDDEN = {
     "shared.processes": LEADERS | EPISODE_ROOMS,
 }
 BUDGETS: Mapping[str, int] = {
-    "astuner-core": 42000,
+    "astuner-core": 42400,
     "astuner-agents": 4850,
     "astuner-ajet": 1750,
     "astuner-datagen": 2650,
@@ -76,7 +76,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-readers": 450,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,
-    "astuner-tools": 3150,
+    "astuner-tools": 3200,
     "astuner-tracing": 4200,
     "astuner-trinity": 5900,
     "astuner-verl": 3750,

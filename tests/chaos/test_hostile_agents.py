@@ -102,7 +102,7 @@ JUDGES: Mapping[str, str] = {
     "infinite": "bad_verdict",
     "huge": "bad_verdict",
     "text": "bad_verdict",
-    "nothing": "bad_verdict",
+    "nothing": "abstained",
     "three": "bad_verdict",
     "numpy": "",
     "half_an_emoji": "",

@@ -15,7 +15,7 @@ from attrs import evolve
 
 from astuner.contract.errors import PluginError
 from astuner.contract.schema import Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
-from astuner.contract.user_values.judge_forms import check_methods
+from astuner.contract.user_values.named_arguments import check_methods
 from astuner.episodes.judging.failures import collect_verdicts
 from astuner.episodes.judging.simple_judges import make_judge
 from astuner.shared.tabular.task_rows import Row, make_tasks

@@ -126,6 +126,7 @@ def test_each_trained_agent_has_a_mean_reward_of_its_own(played):
     assert {name: value for name, value in found.items() if name.startswith("reward/")} == {
         "reward/mean": 0.25,
         "reward/std": 0.0,
+        "reward/count": 2.0,
         "reward/planner/mean": 0.5,
         "reward/solver/mean": 0.5,
         "reward/helper/mean": 0.25,

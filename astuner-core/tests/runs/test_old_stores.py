@@ -75,7 +75,7 @@ def test_readers_see_such_an_episode_as_a_failed_one(write: Write) -> None:
     assert (found.failures[-1].reason, "WorkflowOutput.reward is 1e+308" in found.failures[-1].detail) == ("workflow_error", True)
 
 
-@pytest.mark.parametrize("reward", [1e308, float("nan"), "good", None])
+@pytest.mark.parametrize("reward", [1e308, float("nan"), "good"])
 def test_a_verdict_that_is_refused_today_is_none(write: Write, reward: Any) -> None:
     verdicts = {"kind": "verdicts", "step": 1, "group": "train/1/t", "verdicts": {"train/1/t/0": {"reward": reward}}}
     directory = write(lambda stored: None, verdicts)

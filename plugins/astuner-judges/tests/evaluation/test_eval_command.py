@@ -230,13 +230,13 @@ def test_a_judge_that_likes_the_first_answer_is_seen_to(tmp_path: Path) -> None:
     assert one_way["position_changes"] is None
 
 
-def test_answers_without_a_verdict_are_counted_and_are_no_disagreement(tmp_path: Path) -> None:
+def test_a_good_answer_on_which_the_judge_raises_is_a_disagreement(tmp_path: Path) -> None:
     rows = [
         {"main_query": str(n), "final_answer": text, "score": "good" in text} for n, text in enumerate(["good", "bad", "good?"])
     ]
     result = evaluated(tmp_path, {"judge_protocol": "./judges.py:Moody"}, rows, "--json")
     found = report(result)
-    assert (found["judged"], found["failures"], found["accuracy"]["value"]) == (2, {"judge_error": 1}, 1.0)
+    assert (found["judged"], found["failures"], found["accuracy"]["value"]) == (2, {"judge_error": 1}, pytest.approx(2 / 3))
     assert "no verdict on 1 of 3 answers" in result.err
     assert "no mood" in result.err
 
@@ -479,3 +479,26 @@ def test_a_judge_that_does_not_learn_says_so(tmp_path: Path) -> None:
     result = run_command("judge", "learn", "--conf", write_conf(tmp_path, {"judge_type": "math"}), cwd=tmp_path)
     assert result.code == 2
     assert "none of its judges (math) learns from examples" in result.err
+
+
+RAISES_ON_WRONG = r"""
+import re
+
+
+def exact(workflow_task, workflow_output):
+    given = int(re.search(r"(\d+)\.", workflow_output.metadata["final_answer"]).group(1))
+    return given == int(workflow_task.task.metadata["answer"])
+"""
+
+
+def test_an_answer_on_which_the_judge_raises_is_no_success_and_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "raising.py").write_text(RAISES_ON_WRONG, encoding="utf-8")
+    rows = [
+        {"main_query": f"{n}?", "answer": str(n), "final_answer": said, "score": good}
+        for n, (said, good) in enumerate([("It is 0.", True), ("It is 1.", True), ("no idea", False), ("none", False)])
+    ]
+    result = evaluated(tmp_path, {"judge_protocol": "./raising.py:exact"}, rows)
+    assert "accuracy  100.0%" in result.out
+    assert "2 failures are no success" in result.out
+    assert "2 of 4 judged" in result.out
+    assert "(raising.py:6 in exact)" in result.err

@@ -117,3 +117,36 @@ def test_training_from_python_is_refused_before_a_judge_is_asked(stored_run: Pat
     with pytest.raises(UsageError, match=said):
         astuner.replay(stored_run, conf, **choice)
     assert not (stored_run / "replays").exists()
+
+
+RAISES = "def judge(task, output):\n    return float({}['answer']), True\n"
+RAISES_ON_WRONG = "def judge(task, output):\n    return (1.0, True) if task.repeat == 0 else int('about four')\n"
+
+
+def test_a_judge_that_raises_is_shown_with_file_and_line_and_ends_with_1(stored_run: Path, conf: Path, tmp_path: Path, cli: Cli):
+    (tmp_path / "opposite.py").write_text(RAISES)
+    shown = cli("replay", "mine", "--conf", conf)
+    assert shown.code == 1
+    assert "  mean       0.500 -> - (of 2 of 2 -> 0 of 2 episodes)" in shown.out
+    assert "2 x judge_error, first in train/1/t/0: " in shown.out
+    assert "raised KeyError: 'answer' (opposite.py:2 in judge)" in shown.out
+    assert "astuner episodes launcher_record/mine/replays/new --failed" in shown.out
+    assert "2 of 2 episodes (train) have no reward, more than rollout.failure_budget = 0.5 allows" in shown.err
+    document = cli("replay", "mine", "--conf", conf, "--json")
+    found = json.loads(document.out)["splits"][0]["agreement"]
+    assert document.code == 1
+    assert found["judge_failures"] == {"judge_error": 2}
+    assert "KeyError" in found["judge_failure_examples"]["judge_error"]
+
+
+def test_answers_on_which_the_judge_raises_are_no_success_and_get_the_reward_of_the_key(
+    stored_run: Path, conf: Path, tmp_path: Path, cli: Cli
+):
+    (tmp_path / "opposite.py").write_text(RAISES_ON_WRONG)
+    shown = cli("replay", "mine", "--conf", conf)
+    assert shown.code == 0
+    assert "  success    equal in 100.0%" in shown.out
+    valued = cli("replay", "mine", "--conf", conf, "--set", "rollout.failure_rewards.judge_error=0", "--json")
+    found = json.loads(valued.out)["splits"][0]
+    assert (found["agreement"]["agreement"], found["agreement"]["unjudged"]) == (1.0, 0)
+    assert found["training"]["new"]["tokens_with_signal"] == 6

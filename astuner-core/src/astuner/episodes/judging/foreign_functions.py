@@ -7,8 +7,7 @@ from typing import Any
 
 from astuner.contract.plain_values import has_type, read_bool, read_number
 from astuner.contract.schema import Episode, Verdict
-from astuner.contract.user_values.judge_forms import ARGUMENTS
-from astuner.contract.user_values.named_arguments import choose_arguments, list_unmet
+from astuner.contract.user_values.named_arguments import ARGUMENTS, choose_arguments, list_unmet
 from astuner.contract.user_values.outputs import find_numbers
 from astuner.shared.tabular.original_row import restore_row
 
@@ -61,7 +60,7 @@ class TrlFunction:
         text = find_last_answer(episode)
         as_text = isinstance(row.get("prompt"), str)
         prompt = row.get("prompt") or row.get("init_messages") or [{"role": "user", "content": episode.task.main_query}]
-        given = {name: [value] for name, value in row.items() if name not in ("prompt", "completion")}
+        given: dict[str, Any] = {name: [value] for name, value in row.items() if name not in ("prompt", "completion")}
         given |= {
             "prompts": [prompt],
             "completions": [text if as_text else [{"role": "assistant", "content": text}]],

@@ -1,18 +1,22 @@
-"""One call of a judge's code: its answer, or why there is none."""
+"""Calling a judge's code: contained, off the event loop if it blocks, and again while its service fails."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
+import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from astuner.contract.schema import Unjudged
 from astuner.episodes.containment.contained_call import CallTimeout, run_contained
-from astuner.episodes.containment.endings import describe_raised
+from astuner.episodes.containment.endings import UserQuit, describe_raised, make_exception
 from astuner.episodes.containment.surroundings import is_service_failure
+from astuner.episodes.containment.threads import start_thread
 from astuner.episodes.containment.tracebacks import locate_error
-from astuner.episodes.containment.user_code import UserCode
+from astuner.episodes.containment.user_code import UserCode, find_running_code
 
 UNAVAILABLE = "judge_unavailable"
 """The reason if what a judge asks failed, such as a service: it says nothing about the answer."""
@@ -52,3 +56,44 @@ async def call_judge(
                 return Unjudged(reason=reason, detail=detail, place=at.place, traceback=at.traceback)
         await asyncio.sleep(pause_s)
     raise AssertionError  # the last attempt returns
+
+
+async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a blocking function off the loop, in a separate daemon thread.
+
+    The loop's executor is not for users' code: a few calls that never return would fill it, and exit waits for it.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.done():
+            return  # timed out or cancelled meanwhile
+        if error is None:
+            done.set_result(result)
+        elif isinstance(error, UserQuit) or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
+            done.set_exception(error)
+        else:
+            # A future refuses StopIteration, and SystemExit in it would end the loop.
+            wrapped = RuntimeError(f"{type(error).__name__}: {error}")
+            wrapped.__cause__ = error
+            done.set_exception(wrapped if isinstance(error, Exception) else make_exception(error))
+
+    code = find_running_code()
+
+    def work() -> None:
+        result, error = None, None
+        if code is not None:
+            code.thread = threading.get_ident()
+        try:
+            result = context.run(function, *arguments)
+        except BaseException as raised:  # noqa: BLE001 - handed to the caller
+            error = raised
+        if code is not None:
+            code.thread = None
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nothing waits for the result
+            loop.call_soon_threadsafe(settle, result, error)
+
+    await start_thread(work, "astuner-judge")
+    return await done

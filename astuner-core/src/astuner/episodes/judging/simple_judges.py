@@ -7,7 +7,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
 
@@ -15,13 +15,14 @@ from astuner.contract.errors import PluginError
 from astuner.contract.plain_values import has_type, read_bool, read_number, read_text, show_value
 from astuner.contract.protocols import Judge, JudgeTraits, has_methods, read_traits
 from astuner.contract.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
-from astuner.contract.user_values.judge_forms import read_form, takes_by_name
+from astuner.contract.user_values.named_arguments import read_form, takes_by_name
 from astuner.contract.user_values.outputs import find_numbers
 from astuner.contract.user_values.verdicts import check_verdict
-from astuner.episodes.judging.foreign_functions import TrlFunction, VerlFunction
-from astuner.episodes.judging.judge_calls import call_judge
-from astuner.episodes.judging.judge_threads import run_in_thread
+from astuner.episodes.judging.judge_calls import call_judge, run_in_thread
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
+
+if TYPE_CHECKING:
+    from astuner.episodes.judging.foreign_functions import TrlFunction, VerlFunction
 
 EXPECTED = (
     "a float or bool, (float, bool), a Verdict, an object with `reward` and `metrics`, or None for no opinion is expected; "
@@ -76,10 +77,11 @@ def make_judge(judge: Any, *, blame: str | None = None, auxiliary_models: Mappin
 
             tune = TuneFunction(compute_reward, auxiliary_models or {})
             return EpisodeJudge(tune.compute_reward, blame=blame, owner=judge, asks_service=tune.asks_models)
-        case "verl":
-            return EpisodeJudge(compute_reward, blame=blame, owner=judge, foreign=VerlFunction(compute_reward))
-        case "trl":
-            return EpisodeJudge(compute_reward, blame=blame, owner=judge, foreign=TrlFunction(compute_reward))
+        case "verl" | "trl":
+            from astuner.episodes.judging.foreign_functions import TrlFunction, VerlFunction
+
+            foreign = VerlFunction(compute_reward) if form == "verl" else TrlFunction(compute_reward)
+            return EpisodeJudge(compute_reward, blame=blame, owner=judge, foreign=foreign)
     return EpisodeJudge(compute_reward, blame=blame, owner=judge)
 
 

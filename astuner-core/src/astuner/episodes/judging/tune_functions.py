@@ -10,10 +10,9 @@ from functools import partial
 from typing import Any
 
 from astuner.contract.schema import WorkflowOutput, WorkflowTask
-from astuner.contract.user_values.judge_forms import ARGUMENTS
-from astuner.contract.user_values.named_arguments import choose_arguments
+from astuner.contract.user_values.named_arguments import ARGUMENTS, choose_arguments
 from astuner.contract.user_values.responses import restore_response
-from astuner.episodes.judging.judge_threads import run_in_thread
+from astuner.episodes.judging.judge_calls import run_in_thread
 from astuner.episodes.judging.judge_tuner import find_tuner
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
 from astuner.shared.clients.agentscope_models import close_models, make_endpoint_model

@@ -19,7 +19,7 @@ def count_causes(episodes: Iterable[Episode], most: int = 5) -> list[tuple[int, 
     counts: dict[tuple[str, str], int] = {}
     examples: dict[tuple[str, str], str] = {}
     for episode in episodes:
-        reason, detail, place = find_cause(episode)
+        reason, detail, place = _find_cause(episode)
         cause = (reason, place or _VARYING.sub("#", detail))
         counts[cause] = counts.get(cause, 0) + 1
         examples.setdefault(cause, f"{reason}: {detail}" if detail else reason)
@@ -27,8 +27,7 @@ def count_causes(episodes: Iterable[Episode], most: int = 5) -> list[tuple[int, 
     return [(counts[cause], examples[cause]) for cause in ordered[:most]]
 
 
-def find_cause(episode: Episode) -> tuple[str, str, str]:
-    """Return why an episode failed or was not judged: the reason, the detail, and the place in users' code."""
+def _find_cause(episode: Episode) -> tuple[str, str, str]:
     if episode.failures and not episode.completed:
         return episode.failures[-1].reason, episode.failures[-1].detail, episode.failures[-1].place
     if isinstance(episode.verdict, Unjudged):

@@ -21,7 +21,6 @@ from astuner.episodes.rollout.episode_attempt import EpisodeAttempt, RolloutTool
 from astuner.episodes.rollout.episode_failures import OWN, SURROUNDINGS, describe_rewarding_failures
 from astuner.episodes.rollout.isolation import Executor, InProcess, InThread, OnLoop
 from astuner.episodes.rollout.judge_models import JudgeModels
-from astuner.episodes.rollout.loss_summary import count_causes
 from astuner.episodes.rollout.recipe import Parts
 from astuner.episodes.rollout.rollout_notices import RolloutNotices
 from astuner.episodes.rollout.sample_limit import SampleLimit
@@ -170,6 +169,8 @@ def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
     lost = [episode for episode in episodes if episode.reward is None]
     if not episodes or len(lost) / len(episodes) <= budget:
         return
+    from astuner.episodes.rollout.loss_summary import count_causes
+
     counted = "\n".join(f"  {count} x {example}" for count, example in count_causes(lost))
     retries = Counter(failure.reason for episode in episodes for failure in episode.failures if failure.retried)
     counted += "".join(f"\n  played again: {count} x {reason}" for reason, count in retries.most_common())

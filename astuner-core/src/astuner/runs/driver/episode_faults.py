@@ -84,8 +84,7 @@ def _list_errors(episode: Episode) -> Iterator[tuple[str, str, str]]:
     """Yield what failed, where and why; of a judge that did not raise, the reason stands for the place."""
     if not episode.completed and episode.failures and (last := episode.failures[-1]).place:
         yield "the environment" if last.reason == "environment_error" else "the agent", f"at {last.place}", last.detail
-    if isinstance(episode.verdict, Unjudged):
-        verdict = episode.verdict
+    if isinstance(verdict := episode.verdict, Unjudged) and (verdict.place or verdict.detail):
         yield "the judge", f"at {verdict.place}" if verdict.place else f"({verdict.reason})", verdict.detail
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from astuner.contract.schema import Group, Verdict
 from astuner.episodes.judging.advantages import list_compared
-from astuner.episodes.rollout.loss_summary import count_causes, find_cause
 from astuner.episodes.rollout.metrics import count_lost
+from astuner.episodes.rollout.scores import count_failures
 
 LOOK = "`astuner run --backbone debug` shows single episodes"
 JUDGE = f"check the judge with `astuner judge eval`; {LOOK}"
@@ -28,13 +27,17 @@ def explain_missing_signal(groups: Sequence[Group]) -> str:
     rewards = {one.reward for group in groups for entries in list_compared(group, by_agent=True) for one in entries}
     lost = count_lost(episodes).most_common()
     if episodes and not rewarded:
+        from astuner.episodes.rollout.loss_summary import count_causes
+
         [(count, example)] = count_causes(episodes, most=1)
-        return f"all {len(episodes)} episodes failed, most often ({count}) with {example}. {LOOK}."
+        reason, _, detail = example.partition(": ")
+        why = f"{reason} ({count}){': ' if detail else ''}{detail}"
+        return f"all {len(episodes)} episodes failed, most often with {why}. {LOOK}."
     if rewarded and not any(sample.trained for episode in rewarded for sample in episode.samples):
         tokens = ", ".join(f"{reason.removeprefix('tokens_')} {count}" for reason, count in lost if reason.startswith("tokens_"))
         return f"no sampled token can be trained ({tokens or 'none was sampled'}). {LOOK}."
     if rewarded and not any(episode.completed and isinstance(episode.verdict, Verdict) for episode in rewarded):
-        [(reason, count)] = Counter(find_cause(episode)[0] for episode in rewarded).most_common(1)
+        [(reason, count)] = count_failures(rewarded).most_common(1)
         keys = f"{LIMITS[reason]}; " if reason in LIMITS else ""
         return (
             f"all {len(rewarded)} episodes with a reward failed, most often with {reason} ({count}), and have the rewards of "

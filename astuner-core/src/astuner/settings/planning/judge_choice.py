@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import JudgeTraits, has_methods, read_traits
-from astuner.contract.user_values.judge_forms import check_methods, read_form
+from astuner.contract.user_values.named_arguments import check_methods, read_form
 from astuner.settings.config.rewards import JudgeChoice
 from astuner.settings.planning.key_coverage import find_changed_keys, format_idle_keys
 from astuner.settings.plugins.async_methods import format_place, is_plain_function

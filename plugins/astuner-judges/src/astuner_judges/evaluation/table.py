@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from astuner.cli.output import align_columns
-from astuner.contract.schema import BY_ANSWER
+from astuner.contract.schema import Unjudged
 from astuner_judges.evaluation.bootstrap import Interval
 from astuner_judges.evaluation.report import Report
 
@@ -29,7 +29,7 @@ def format_table(report: Report) -> str:
 
 
 def _describe_decisions(report: Report) -> str:
-    failed = sum(count for reason, count in report.failures.items() if reason in BY_ANSWER)
+    failed = sum(count for reason, count in report.failures.items() if Unjudged(reason=reason).by_answer)
     return f"same decision, good from {report.threshold:g}" + (f"; {failed} failures are no success" if failed else "")
 
 

@@ -10,7 +10,7 @@ from attrs.validators import ge
 
 from astuner.contract.protocols import Judge, RunInfo
 from astuner.contract.schema import Group, Unjudged, Verdict
-from astuner.episodes.judging.simple_judges import make_judge
+from astuner.episodes.judging.simple_judges import EpisodeJudge
 from astuner.shared.clients import Budget
 from astuner_judges.llm.judge import LlmAsJudge
 from astuner_judges.llm.options import LlmJudgeOptions
@@ -69,7 +69,7 @@ class MathAnswerAndLlmAsJudge(Judge):
     def __init__(self, options: MathAndLlmOptions, quality: LlmAsJudge) -> None:
         """Store the LLM's part."""
         self._options = options
-        self._math = make_judge(MathAnswerAsJudge(options.math), blame="judge 'math_and_llm'")
+        self._math = EpisodeJudge(MathAnswerAsJudge(options.math).compute_reward, blame="judge 'math_and_llm'")
         self._quality = quality
 
     @classmethod
