@@ -201,7 +201,7 @@ def test_a_time_limit_is_about_the_answer_unless_the_judge_asks_a_service(judge:
 class Looping(Judge):
     """A whole judge that raises on one answer of a group."""
 
-    async def judge(self, group: Group) -> list[Verdict | Unjudged | None]:
+    async def judge(self, group: Group) -> list[Verdict | Unjudged]:
         return [Verdict(float(one.output.metadata["score"])) for one in group.episodes if one.output]
 
 

@@ -76,8 +76,10 @@ class Judge(ABC):
         return {}
 
     @abstractmethod
-    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged | None]:
-        """Return one verdict per *completed* episode of the group, in their order; None abstains.
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        """Return one verdict per *completed* episode of the group, in their order.
+
+        `Unjudged(reason="abstained")`, or None in its place, abstains.
 
         Raising leaves every episode of the group without a reward, other than `rollout.failure_rewards.judge_error`, and counts
         as no success: what the model wrote may have caused it. It is asked again if a connection or a service failed.
