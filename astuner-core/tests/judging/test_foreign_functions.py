@@ -196,6 +196,16 @@ class Static:
         return 1.0
 
 
+class Helped:
+    """Its own `judge` is a helper: it is not a whole judge."""
+
+    def judge(self, given: str, right: str, scale: float) -> float:
+        return scale * (given == right)
+
+    def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> float:
+        return self.judge("4", "4", 0.5)
+
+
 class WholeWithout:
     async def observe(self, episode: Any) -> Any: ...
 
@@ -205,6 +215,7 @@ class WholeWithout:
 def test_methods_are_checked_without_an_object() -> None:
     check_methods(Static)
     check_methods(OfVerl)
+    check_methods(Helped)
     with pytest.raises(TypeError, match=r"^compute_reward takes \(self, workflow_task\), and cannot be given both arguments"):
         check_methods(Short)
     with pytest.raises(TypeError, match=r"^observe takes \(self, episode\), and is called as observe\(episode, environment\)"):

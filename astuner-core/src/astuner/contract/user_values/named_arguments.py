@@ -54,8 +54,9 @@ def takes_by_name(function: Callable[..., Any], own: Collection[str] = ()) -> bo
 
 def check_methods(target: type[Any]) -> None:
     """Raise `TypeError` if the methods of a class of judges cannot be called as they are."""
+    is_whole = hasattr(target, "judge") and hasattr(target, "observe")
     compute_reward = inspect.getattr_static(target, "compute_reward", None)
-    if compute_reward is not None and not hasattr(target, "judge"):
+    if compute_reward is not None and not is_whole:
         is_bound = not inspect.isfunction(compute_reward)
         try:
             read_form(target.compute_reward if is_bound else compute_reward, is_bound=is_bound)
@@ -63,7 +64,7 @@ def check_methods(target: type[Any]) -> None:
             raise TypeError(f"compute_reward {error}") from error
     for name, given in (("judge", "group"), ("observe", "episode, environment")):
         method = inspect.getattr_static(target, name, None)
-        if inspect.isfunction(method) and not _takes(method, len(given.split()) + 1):
+        if is_whole and inspect.isfunction(method) and not _takes(method, len(given.split()) + 1):
             raise TypeError(f"{name} takes ({', '.join(list_names(method))}), and is called as {name}({given})")
 
 
