@@ -272,7 +272,7 @@ BAD: list[tuple[str, Any, str]] = [
     (
         "test_answers_are_verdicts_or_failures",
         Words,
-        "returned 'right'; a float, (float, bool), a Verdict, or an object with `reward` and `metrics`, finite, is expected",
+        "returned 'right'; a float or bool, (float, bool), a Verdict, an object with `reward` and `metrics`, or None",
     ),
     ("test_answers_are_verdicts_or_failures", WithoutReason, "episode 'train/1/7+5/1' is Unjudged without a reason"),
     ("test_rewards_are_finite_numbers", NotANumber, "reward is nan (float): give a finite Python float"),
