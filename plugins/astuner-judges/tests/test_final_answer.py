@@ -101,7 +101,7 @@ def test_a_number_is_the_same_however_it_is_written(gold: str, text: str) -> Non
         ("18", r"\boxed{\text{Janet makes } \$18 \text{ each day}}"),
         ("18", r"First \boxed{9}, and in the end \boxed{18}."),
         ("18", r"\boxed{18} dollars for 9 eggs at $2."),
-        ("18", r"It is \fbox{18}, see \boxed{"),
+        ("18", r"It is \fbox{18}, in a \boxed environment."),
         ("18", r"\boxed 18"),
     ],
 )

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from astuner_judges.final_answer import cut_to_answer, find_after_hashes, find_last_marker
+from astuner_judges.formulas import find_formulas
 from astuner_judges.notation import find_boxed_answer, to_ascii
 
 _TEXT = re.compile(r"\\(?:text\w*|math(?:rm|bf|it|sf|tt)|mbox|operatorname|boldsymbol|bm|emph)\s*\{([^{}]*)\}")
@@ -29,11 +30,16 @@ _UNDECIDED = re.compile(r"\b(?:or|not)\b", re.IGNORECASE)
 _ALTERNATIVE = re.compile(r"[\s(.,;*]*(?:or\b|(?:yes|no|true|false|[A-Z])\W*$)", re.IGNORECASE)
 """What follows the first part of a line that gives another answer too: `A. or B.`, `Yes. No.`, `Paris (or London)`."""
 _POINT = re.compile(r"(?:\\left)?\s*[(\[].*,.*[)\]]", re.DOTALL)
+_SET = re.compile(r"(?:\\left)?\s*(?:\\\{|\\lbrace|\{)(.*?)(?:\\right)?\s*(?:\\\}|\\rbrace|\})", re.DOTALL)
+_TIME = re.compile(r"[0-9]{1,2}:[0-5][0-9](?::[0-5][0-9])?\s*(?:[ap]\.?m\.?)?", re.IGNORECASE)
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORDS = re.compile(r"[^\W\d_]+(?:[\s,.'’-]+[^\W\d_]+)*")
 _FUNCTION = re.compile(r"a?(?:sin|cos|tan|log|exp|sqrt|cot|sec|csc)h?")
 _SHORT_WORDS = frozenset({"no", "on", "is", "it", "he", "we", "up", "us"})
-_SEPARATOR = re.compile(r"\s*(?:[,;、]|\b(?:and|or)\b|和|或|\\text\{\s*(?:and|or)\s*\})\s*", re.IGNORECASE)
+_SEPARATOR = re.compile(
+    r"(?:\s|\\q?quad(?![A-Za-z]))*(?:[,;、]|\b(?:and|or)\b|和|或|\\text\{\s*(?:and|or)\s*\})(?:\s|\\q?quad(?![A-Za-z]))*",
+    re.IGNORECASE,
+)
 _MOST_ITEMS = 50
 _LONGEST_READING = 2000
 """Characters of what may be an answer, so that a text made of marks is judged quickly."""
@@ -51,13 +57,15 @@ def find_stated_texts(text: str) -> list[str]:
 
 
 def _list_readings(said: str) -> list[str]:
-    if (boxed := find_boxed_answer(said)) is not None:
-        return [boxed]
+    if (box := find_boxed_answer(said)) is not None:
+        return [box.text]
     if (line := find_after_hashes(said)) is not None:
         return [line]
     marked = find_last_marker(said)
     if marked is None:
-        return [said]
+        last = _SENTENCE_END.split(said.rpartition("\n")[2] if len(said) <= _LONGEST_READING else "")[-1]
+        formulas = [] if _UNDECIDED.search(last) else find_formulas(last)
+        return [said, *formulas] if len(formulas) == 1 and is_sentence(said) else [said]
     line = next((line for line in said[marked[1] :].split("\n") if re.search(r"\w", line)), "").strip()
     line = line[: _LONGEST_READING + 1]
     sentence = _SENTENCE_END.split(line, maxsplit=1)[0]
@@ -83,9 +91,22 @@ def is_choice(gold: str, text: str) -> bool:
     return all(other[1] == letter for other in _OTHER_CHOICE.finditer(begins.string, begins.end()))
 
 
-def is_point(text: str) -> bool:
-    """Whether a text is several values in brackets, such as a point or an interval, and not a list of them."""
-    return _POINT.fullmatch(_unwrap(text)) is not None
+def have_same_form(one: str, other: str) -> bool:
+    """Whether two texts may be the same value: not a point and a set or a bare list, and not a time and a number."""
+    if _TIME.fullmatch(_unwrap(one)) or _TIME.fullmatch(_unwrap(other)):
+        return False
+    forms = {_find_form(one), _find_form(other)}
+    return "point" not in forms or forms <= {"point", "one"}
+
+
+def _find_form(text: str) -> str:
+    """Return `point` for several values in round or square brackets, `set` and `list` for several others, and `one` value."""
+    text = _unwrap(text)
+    if _POINT.fullmatch(text) and len(split_items(re.sub(r"^(?:\\left)?\s*[(\[]|(?:\\right)?\s*[)\]]$", "", text))) > 1:
+        return "point"
+    if (enclosed := _SET.fullmatch(text)) is not None:
+        return "set" if len(split_items(enclosed[1])) > 1 else "one"
+    return "list" if len(split_items(text)) > 1 else "one"
 
 
 def is_prose(text: str) -> bool:

@@ -14,10 +14,12 @@ from attrs import frozen
 
 from astuner.model.reasoning import split_thought
 from astuner_judges.chinese_numerals import find_stated_numeral
-from astuner_judges.notation import find_boxed_answer, to_ascii, to_plain
+from astuner_judges.expressions import asks_for, is_operand, names_one_value
+from astuner_judges.formulas import MarkedText, set_formulas_aside
+from astuner_judges.notation import Box, find_boxed_answer, to_ascii, to_plain
 from astuner_judges.number_words import find_number_words
 from astuner_judges.quantities import Quantity, parse_only_number
-from astuner_judges.sentences import Surroundings, find_stated_number
+from astuner_judges.sentences import Stated, Surroundings, find_stated_number
 
 _END_OF_TURN = re.compile(r"<\|(?:im_end|endoftext|eot_id|end|end_of_text)\|>|</s>|<eos>|<end_of_turn>")
 _NEXT_QUESTION = re.compile(r"\n[ \t*#]*(?:Q|Question|Problem|User|Human) ?\d* ?[:：]")
@@ -55,6 +57,10 @@ _SHORT = 120
 """An explanation within this many characters explains a given answer; a later one may be the solution itself."""
 _LONGEST = 50_000
 """Characters that are read, from the end, so that a model that repeats itself is judged quickly."""
+_NEAR = 60
+"""Characters around a box that may make it a part of an expression."""
+_LONGEST_LINE = 4_000
+"""Characters of one that are read: from its end, or after a marker from its beginning."""
 _SPACE = re.compile(r"[ \t]{3,}|\n{3,}")
 _LEADING_LINES = 20
 _DIGIT = re.compile(r"[0-9½¼¾⅓⅔０-９]")
@@ -63,7 +69,16 @@ _SHORT_WORD = re.compile(r"\b(?:it|is|so|we|he|be)\b", re.IGNORECASE)
 """Marks a sentence, not an expression: `It is 7`."""
 _LIST = re.compile(r"[\s$]*-?[0-9][0-9.]*(?:[\s$]*(?:[,;、]|\b(?:and|or)\b|和|或)[\s$]*-?[0-9][0-9.]*)+[\s$]*")
 _SEVERAL = re.compile(r"[A-Za-z]\s*=[^=,]{1,20}(?:,|\bor\b|\band\b)\s*[A-Za-z]\s*=", re.IGNORECASE)
-_FACTORIAL = re.compile(r"[0-9)]\s*!(?=[\s$)}]*$)")
+_SENTENCES = re.compile(r"[.!?]\s+[A-Za-z]")
+_POLITE = re.compile(
+    r"(?:now |very |quite )?(?:help|use|clear|correct|right|understand|satisf|good|as follows|below|above|in |given|shown)",
+    re.IGNORECASE,
+)
+"""What says nothing of the answer: `I hope the answer is helpful`."""
+_IN_DOLLARS = re.compile(r"[\s*_]*\$\$?((?:[^$\\]|\\.)+)\$\$?[\s*_.]*")
+_COMMAND = re.compile(r"\\(?!text|mbox)[A-Za-z]+")
+_BOXES = re.compile(r"\\f?boxed(?![A-Za-z])")
+_NEGATED = re.compile(r"(?:^|[=(,:$\s])-\s?[$(]*$")
 _REASON = re.compile(r"\s*[(*_\x01]*(?:this is because|this is since|that is because|explanation|note)\b", re.IGNORECASE)
 
 
@@ -82,23 +97,40 @@ def find_final_answer(text: str, question: str = "") -> Answer | None:
     stripped = split_thought(text)[1][-_LONGEST:].strip()
     if any(run in stripped for run in ("   ", "\t", "\n\n\n")):
         stripped = _SPACE.sub(lambda match: match[0][:2], stripped)
-    if (quantity := parse_only_number(to_ascii(stripped) if len(stripped) < _SHORT else stripped)) is not None:
+    quantity = None
+    if not _SENTENCES.search(stripped):
+        quantity = parse_only_number(to_ascii(stripped) if len(stripped) < _SHORT else stripped)
+    if quantity is not None:
         return Answer(stripped, quantity)
-    is_line = 0 < len(stripped) < _SHORT and "\n" not in stripped and "#" not in stripped and not _WORD.search(stripped)
+    is_line = 0 < len(stripped) < _SHORT and "\n" not in stripped and "#" not in stripped
+    is_line = is_line and not _WORD.search(_COMMAND.sub(" ", stripped)) and not _BOXES.search(stripped)
     if is_line and not _SHORT_WORD.search(stripped):
-        return parse_expression(stripped)
+        return parse_expression(stripped, question)
     said = cut_to_answer(stripped)
-    if (boxed := find_boxed_answer(said)) is not None:
-        return parse_expression(boxed, question)
+    if (box := find_boxed_answer(said)) is not None:
+        return _parse_box(said, box, question)
     found = _find_after_hashes(said, question) or _find_after_marker(said, question) or _find_in_free_text(said, question)
     return parse_expression(stripped) if found is None and is_line else found
+
+
+def _parse_box(text: str, box: Box, question: str) -> Answer:
+    r"""Return what is boxed, unless the box is only a part: `-\boxed{4}`, `\boxed{4}\pi`."""
+    answer = parse_expression(box.text, question)
+    if answer.quantity is None:
+        return answer
+    line = text.rfind("\n", 0, box.start) + 1
+    before, behind = to_plain(text[max(line, box.start - _NEAR) : box.start]), to_plain(text[box.end : box.end + _NEAR])
+    number = "-1" if answer.quantity.value < 0 else "1"
+    if is_operand(f"{before}{number}{behind}", len(before), len(before) + len(number)) or _NEGATED.search(before):
+        return Answer("")
+    return answer
 
 
 def parse_gold_answer(text: str) -> Answer:
     """Return the right answer in a reference: a bare answer, a boxed one, or a solution that ends like GSM8K's in `#### 18`."""
     text = text.strip()
-    if (boxed := find_boxed_answer(text)) is not None:
-        return parse_expression(boxed)
+    if (box := find_boxed_answer(text)) is not None and box.text.strip():
+        return parse_expression(box.text)
     if (hashes := text.rfind("####")) >= 0:
         return parse_expression(text[hashes:].lstrip("# ").partition("\n")[0])
     if len(text) < _SHORT and "\n" not in text:
@@ -108,16 +140,30 @@ def parse_gold_answer(text: str) -> Answer:
 
 def parse_expression(text: str, question: str = "") -> Answer:
     """Return the answer of a text that holds nothing else; without a quantity if it is not one number (`x^2`, `1 or 2`)."""
-    rewritten = to_plain(text)
-    if _FACTORIAL.search(text) or _SEVERAL.search(rewritten) or is_list_of_numbers(rewritten):
+    if len(text) > _LONGEST_LINE:
+        return Answer(text.strip())
+    enclosed = _IN_DOLLARS.fullmatch(text)
+    rewritten = to_plain(enclosed[1] if enclosed else text)
+    if _SEVERAL.search(rewritten) or is_list_of_numbers(rewritten):
         return Answer(text.strip())
     quantity = parse_only_number(rewritten)
-    if quantity is None and "=" in rewritten:
+    if quantity is None and "=" in rewritten and is_value(text, question):
         quantity = parse_only_number(rewritten.rpartition("=")[2])
     if quantity is None and "\\" not in rewritten and _WORD.search(rewritten) and not re.search(r"\bor\b", rewritten):
-        chosen = find_stated_number(rewritten, Surroundings(question), leading=True)
+        marked = _set_aside(text)
+        chosen = find_stated_number(to_plain(marked.text), Surroundings(question, "", marked.formulas), leading=True)
         quantity = chosen.quantity if chosen else None
     return Answer(text.strip(), quantity)
+
+
+def is_value(text: str, question: str) -> bool:
+    """Whether an equation says what one thing is, as `x = 3` does and `2x + z = 1` does not."""
+    left = to_plain(text).partition("=")[0].strip("\x01\x02*$ ")
+    return names_one_value(left) or asks_for(question, left)
+
+
+def _set_aside(text: str) -> MarkedText:
+    return set_formulas_aside(text, lambda formula: parse_expression(formula).quantity is not None)
 
 
 def is_list_of_numbers(text: str) -> bool:
@@ -153,7 +199,7 @@ def _read_after_hashes(text: str) -> Iterator[str]:
 def _find_after_hashes(text: str, question: str) -> Answer | None:
     for line in _read_after_hashes(text):
         answer = parse_expression(line, question)
-        if answer.quantity is not None or not _WORD.search(line):
+        if answer.quantity is not None or not _WORD.search(_COMMAND.sub(" ", line)):
             return answer
     return None
 
@@ -164,21 +210,35 @@ def _find_after_marker(text: str, question: str) -> Answer | None:
     if marked is None:
         return None
     before, rest = text[: marked[0]], text[marked[1] :]
-    line = next((line for line in rest.split("\n") if re.search(r"\w", line)), "").strip()
-    rewritten = to_plain(line)
+    line = next((line for line in rest.split("\n") if re.search(r"\w", line)), "").strip()[:_LONGEST_LINE]
+    aside = _set_aside(line)
+    rewritten = to_plain(aside.text)
     sentence = _SENTENCE_END.split(rewritten.lstrip(" *_\x01\x02"), maxsplit=1)[0]
     quantity = parse_only_number(rewritten) or parse_only_number(sentence)
     if quantity is not None:
         return Answer(line, quantity)
+    if is_list_of_numbers(sentence.rstrip(". ")):
+        return Answer(sentence.rstrip(". "))
     if _opens_solution(text, marked):
         return _find_in_free_text(rest, question)
-    chosen = find_stated_number(rewritten, Surroundings(question, before), leading=True)
+    around = Surroundings(question, before, aside.formulas)
+    chosen = find_stated_number(rewritten, around, leading=True)
     if chosen is not None:
-        return Answer(line, chosen.quantity)
+        return _read_stated(chosen, rewritten, line, around)
     words = find_number_words(rewritten)
     if words:
         return Answer(line, Quantity(Fraction(words[0])))
-    return Answer(line) if line and not _WORD.search(rewritten) else None
+    if line and not (_WORD.search(_COMMAND.sub(" ", rewritten)) and (_DIGIT.search(rest) or _POLITE.match(line))):
+        return Answer(line)
+    return _find_in_free_text(rest, question) if _DIGIT.search(rest) else None
+
+
+def _read_stated(stated: Stated, sentence: str, line: str, around: Surroundings) -> Answer:
+    """Return the number that a sentence states, or the expression in its place, if it can be told from the words around it."""
+    if stated.quantity is not None:
+        return Answer(line, stated.quantity)
+    formula = around.read_formula(stated, sentence)
+    return Answer(formula or ("" if _WORD.search(_COMMAND.sub(" ", line)) else line))
 
 
 def _opens_solution(text: str, marked: tuple[int, int]) -> bool:
@@ -224,13 +284,15 @@ def _find_in_free_text(text: str, question: str) -> Answer | None:
     for index in reversed(range(len(lines))):
         if not _DIGIT.search(lines[index]):
             continue
-        sentences = _SENTENCE_END.split(to_plain(lines[index]))
+        aside = _set_aside(lines[index][-_LONGEST_LINE:])
+        sentences = _SENTENCE_END.split(to_plain(aside.text))
         for place in reversed(range(len(sentences))):
-            around = Surroundings(question, "\n".join((*lines[max(0, index - _LEADING_LINES) : index], *sentences[:place])))
+            before = "\n".join((*lines[max(0, index - _LEADING_LINES) : index], *sentences[:place]))
+            around = Surroundings(question, before, aside.formulas)
             chosen = find_stated_number(sentences[place], around)
             if chosen is None:
                 continue
-            answer = Answer(sentences[place].strip(), chosen.quantity)
+            answer = _read_stated(chosen, sentences[place], sentences[place].strip(), around)
             if not _REASON.match(sentences[place]):
                 return answer
             reason = reason or answer

@@ -15,15 +15,32 @@ from attrs.validators import gt
 from astuner.contract.errors import AstunerError, DataError, PluginError
 from astuner.contract.schema import WorkflowOutput, WorkflowTask
 from astuner.shared.install_hints import install_command
-from astuner_judges.answer_texts import are_same_text, find_stated_texts, is_choice, is_point, is_prose, is_sentence, split_items
-from astuner_judges.final_answer import Answer, find_final_answer, is_list_of_numbers, parse_expression, parse_gold_answer
-from astuner_judges.quantities import are_equal
+from astuner_judges.answer_texts import (
+    are_same_text,
+    find_stated_texts,
+    have_same_form,
+    is_choice,
+    is_prose,
+    is_sentence,
+    split_items,
+)
+from astuner_judges.expressions import may_be_number
+from astuner_judges.final_answer import (
+    Answer,
+    find_final_answer,
+    is_list_of_numbers,
+    is_value,
+    parse_expression,
+    parse_gold_answer,
+)
+from astuner_judges.quantities import are_equal, asks_for_percent, read_percent, write_number
 from astuner_judges.symbolic import SymbolicComparer, is_available
 
 _MARKUP = 40
 """Characters that markup may add to an answer that is nothing else."""
 _LONGEST_EXPRESSION = 2000
 """Characters of an answer that math-verify is asked about."""
+_EQUALS = re.compile(r"(?<![<>!])=")
 _LONG_NUMBER = re.compile(r"-?[0-9]{100,}")
 
 log = logging.getLogger(__name__)
@@ -50,7 +67,7 @@ class MathAnswerAsJudge:
         """With `compare`, `5000 m` is 5 km, but `5 miles` is not, and `$5` is not €5; a unit or currency that only one of the two
         numbers has does not count. With `ignore`, only the numbers do."""
         timeout_s: float = field(default=5.0, validator=gt(0))
-        """Longest time for such a comparison."""
+        """Longest CPU time of such a comparison."""
         success_reward: float = 1.0
         """Of a right answer."""
         failure_reward: float = 0.0
@@ -107,8 +124,11 @@ class MathAnswerAsJudge:
         if answer is None:
             return False
         if gold.quantity is not None and answer.quantity is not None:
-            return are_equal(gold.quantity, answer.quantity, units=self._options.units == "compare")
-        return self._are_same_expressions(gold.text, answer.text)
+            units, asked = self._options.units == "compare", asks_for_percent(question)
+            return are_equal(read_percent(gold.quantity, answer.quantity, asked=asked), answer.quantity, units=units)
+        if not may_be_number(answer.text) or ("=" in answer.text and not is_value(answer.text, question)):
+            return False
+        return self._are_same_expressions(gold, answer.text)
 
     def _is_same_text(self, gold: Answer, text: str, question: str) -> bool:
         """Whether an answer is right where the right one is not a number."""
@@ -121,17 +141,23 @@ class MathAnswerAsJudge:
             return True
         if not stated[-1] or is_sentence(stated[-1]):
             answer = find_final_answer(text, question)
-            return answer is not None and self._are_same_expressions(gold.text, answer.text)
-        return self._are_same_expressions(gold.text, stated[-1])
+            return answer is not None and self._are_same_expressions(gold, answer.text)
+        return self._are_same_expressions(gold, stated[-1])
 
-    def _are_same_expressions(self, gold: str, answer: str) -> bool:
-        if are_same_text(gold, answer):
+    def _are_same_expressions(self, gold: Answer, answer: str) -> bool:
+        if are_same_text(gold.text, answer):
             return True
-        if self._comparer is None or len(answer) > _LONGEST_EXPRESSION:
+        if self._comparer is None or not answer or len(answer) > _LONGEST_EXPRESSION:
             return False
-        if (is_point(gold) and len(split_items(answer)) > 1) or (is_point(answer) and len(split_items(gold)) > 1):
+        if not have_same_form(gold.text, answer) or _is_equation(gold.text) > bool(_EQUALS.search(answer)):
             return False
-        return self._comparer.are_equal(", ".join(split_items(gold)), ", ".join(split_items(answer)))
+        wanted = gold.text if gold.quantity is None else write_number(gold.quantity)
+        return self._comparer.are_equal(", ".join(split_items(wanted)), ", ".join(split_items(answer)))
+
+
+def _is_equation(text: str) -> bool:
+    """Whether a text is an equation in unknowns, and not what one thing is."""
+    return _EQUALS.search(text) is not None and not is_value(text, "")
 
 
 def _is_nothing_but(gold: Answer, text: str) -> bool:

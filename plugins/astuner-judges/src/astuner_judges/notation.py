@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
+
+from attrs import evolve, frozen
 
 from astuner_judges.chinese_numerals import write_shares
 
@@ -36,9 +39,14 @@ _CHARACTERS = str.maketrans(
         "℉": "°F",
     }
 )
-_SPACED_THOUSANDS = re.compile(r"(?<=[0-9])(?:[\u00a0\u2009\u202f]|\\[,!:;]|\{,\})(?=[0-9]{3}(?![0-9]))")
+_SPACED_THOUSANDS = re.compile(r"(?<=[0-9])(?:[\u00a0\u2009\u202f]|\\[,!:;]|,\s?\\!\s?|\s?\{\s?,\s?\}\s?)(?=[0-9]{3}(?![0-9]))")
+_REPEATING = re.compile(
+    r"([0-9]{0,20})\.([0-9]{0,20})\\(?:overline|bar|dot)\s*(?:\{\s*([0-9]{1,20})\s*\}|([0-9]))|(?<![0-9.])0\.\(([0-9]{1,20})\)"
+)
 _ANNOTATION = re.compile(r"<<(?:[^<>=]*=)*([^<>=]*)>>(\s*[$€£¥₹]?-?[0-9.])?")
-_FRACTION = re.compile(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}|\\[dtc]?frac\s*([0-9])\s*([0-9])")
+_PART = r"(?:\{([^{}]*)\}|([0-9]))"
+_FRACTION = re.compile(rf"(-\s*)?\\[dtc]?frac\s*{_PART}\s*{_PART}")
+_LAYOUT = re.compile(r"\\(?:text)?color\s*\{\w+\}|\\(?:begin|end)\s*\{(?:align|gather|equation|split)\w*\*?\}")
 _TEXT = re.compile(r"\\(?:text\w*|math\w+|mbox|emph|operatorname|boldsymbol|bm|underline|boxed|fbox)\s*\{([^{}]*)\}")
 _SYMBOLS = {
     r"\times": "*",
@@ -57,12 +65,15 @@ _SYMBOLS = {
     r"\Rightarrow": " ",
     r"\implies": " ",
     r"\displaystyle": "",
+    r"\lt": "<",
+    r"\gt": ">",
 }
 _SYMBOL = re.compile(r"\\[A-Za-z]+")
+_ARGUMENT = re.compile(r"(\\[A-Za-z]+)\s*\{")
 _MARKS = re.compile(r"\\([$%&#_{}])|\\!|\\[,;:()\[\] ]|\\\\|~")
 _BOXED = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 _BETWEEN_BOXES = re.compile(
-    r"[\s$]*(?:\\[)\]])?[\s*]*(?:,|、|(?:,\s*)?(?:\\text\{\s*)?\b(?:and|or)\b(?:\s*\})?|和|或)[\s*]*(?:\\[(\[])?[\s$]*"
+    r"[\s$]*(?:\\[)\]])?(?:[\s*]|\\q?quad)*(?:,|、|(?:,\s*)?(?:\\text\{\s*)?\b(?:and|or)\b(?:\s*\})?|和|或)(?:[\s*]|\\q?quad)*(?:\\[(\[])?[\s$]*"
 )
 _MOST_BOXES = 20
 _POWER = re.compile(r"\^\s*\{\s*(-?[0-9]+)\s*\}")
@@ -76,11 +87,22 @@ _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _RAISED_RUN = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
 
 
+@frozen
+class Box:
+    """What a model boxed, and where the boxes begin and end."""
+
+    text: str
+    start: int
+    end: int
+
+
 def to_plain(text: str) -> str:
     """Return the text with LaTeX commands, Unicode variants and calculator annotations rewritten, and bold text marked."""
     text = to_ascii(text)
     if "<<" in text:
         text = _ANNOTATION.sub(lambda match: match[2] or match[1], text)
+    if "\\" in text or "0.(" in text:
+        text = _REPEATING.sub(_rewrite_repeating, text)
     if "\\" in text or "{" in text:
         text = _rewrite_latex(text)
     if "**" in text or "__" in text:
@@ -97,42 +119,60 @@ def to_ascii(text: str) -> str:
 
 
 def _rewrite_latex(text: str) -> str:
-    text = _DEGREES.sub(" degrees ", _SPACED_THOUSANDS.sub("", text)).replace("{,}", ",")
+    text = _DEGREES.sub(" degrees ", _LAYOUT.sub(" ", _SPACED_THOUSANDS.sub("", text))).replace("{,}", ",")
     # From the inside out; anything nested deeper is not a plain number.
     for _ in range(4):
         before = text
         text = _TEXT.sub(r" \1 ", _FRACTION.sub(_rewrite_fraction, _POWER.sub(r"^\1", text)))
         if text == before:
             break
-    text = _SYMBOL.sub(lambda match: _SYMBOLS.get(match[0], match[0]), text)
+    text = _SYMBOL.sub(lambda match: _SYMBOLS.get(match[0], match[0]), _ARGUMENT.sub(r"\1 ", text))
     return _MARKS.sub(lambda match: match[1] or ("" if match[0] == r"\!" else " "), text).replace("{", "").replace("}", "")
 
 
 def _rewrite_fraction(match: re.Match[str]) -> str:
-    above, below = (match[1] or match[3] or "").strip(), (match[2] or match[4] or "").strip()
+    minus = "-" if match[1] else ""
+    above, below = (match[2] or match[3] or "").strip(), (match[4] or match[5] or "").strip()
     simple = all(part.lstrip("-").replace(".", "", 1).isdigit() for part in (above, below))
-    return f" {above}/{below} " if simple else f" ({above})/({below}) "
+    return f" {minus}{above}/{below} " if simple and not (minus and above.startswith("-")) else f" {minus}({above})/({below}) "
 
 
-def find_boxed_answer(text: str) -> str | None:
-    r"""Return the content of the last complete `\boxed{…}` (or `\fbox{…}`), braces matched; None when there is none.
+def _rewrite_repeating(match: re.Match[str]) -> str:
+    """Return a repeating decimal as the fraction that it is."""
+    before, after, again = match[1] or "0", match[2] or "", match[3] or match[4] or match[5]
+    below = (10 ** len(again) - 1) * 10 ** len(after)
+    value = Fraction(int(before + after + again) - int(before + after), below)
+    return str(value)
 
-    Boxes that only a comma, "and" or "or" separates are one answer: `\boxed{3} and \boxed{5}` gives `3, 5`.
+
+def find_boxed_answer(text: str) -> Box | None:
+    r"""Return the last `\boxed{…}` (or `\fbox{…}`), braces matched; None when there is none, and an empty one if it is cut off.
+
+    Boxes that only a comma, "and" or "or" separates are one answer: `\boxed{3} and \boxed{5}` gives `3, 5`. Of boxes inside
+    each other, the outermost counts.
     """
-    boxes: list[str] = []
-    first = len(text)
+    found: list[Box] = []
     for command in list(_BOXED.finditer(text))[: -_MOST_BOXES - 1 : -1]:
         opening = len(text) - len(text[command.end() :].lstrip())
         content = _read_braces(text[opening:])
-        if content is None or not content.strip():
+        if content is None and opening < len(text) and text[opening] != "{":
+            # `in a \boxed environment`
             continue
-        end = opening + len(content) + 2 * (text[opening] == "{")
-        if boxes and (end > first or not _BETWEEN_BOXES.fullmatch(text, end, first)):
+        box = Box(content or "", command.start(), opening + len(content or "") + 2 * (text[opening : opening + 1] == "{"))
+        if content is None or not content.strip():
+            if not found:
+                return evolve(box, text="", end=len(text))
             break
-        if content not in boxes:
-            boxes.insert(0, content)
-        first = command.start()
-    return ", ".join(boxes) if boxes else None
+        if found and box.end >= found[0].end:
+            found = [box]
+        elif found and not _BETWEEN_BOXES.fullmatch(text, box.end, found[0].start):
+            break
+        else:
+            found.insert(0, box)
+    if not found:
+        return None
+    texts = dict.fromkeys(_BOXED.sub("", box.text) for box in found)
+    return Box(", ".join(texts), found[0].start, found[-1].end)
 
 
 def _read_braces(text: str) -> str | None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from fractions import Fraction
 
 from attrs import evolve, frozen
 
 from astuner_judges.chinese_numerals import write_numerals
+from astuner_judges.expressions import is_operand, names_one_value, trailing_formula
 from astuner_judges.number_words import parse_leading_number_word
 from astuner_judges.units import Unit, find_conversions, read_unit
 
 _MOST_DIGITS = 200
 """A longer number counts as text: nothing here may take long."""
 
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12, "k": 10**3}
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 _NUMBER = re.compile(
     r"""
     (?P<minus>(?<![\w)\]%$€£¥₹₱₩₦.])-|\b(?:minus|negative)\s)?     # not a minus between two terms, and not a hyphen
@@ -26,6 +28,7 @@ _NUMBER = re.compile(
         /(?P<below>[0-9]++)(?!/|\.[0-9])
       | (?:\s+(?:and\s+)?|-)(?P<part>[0-9]{1,3})/(?P<whole>[0-9]{1,3}+)(?![0-9/]|\.[0-9])
     )?
+    (?:(?<=\b10)(?<![.,]10)\s?\^\s?\(?(?P<ten>-?[0-9]{1,2})(?![0-9!^])\)?)?
     (?:e(?P<exponent>[-+]?[0-9]{1,3})(?![A-Za-z0-9]|\.[0-9]))?
     (?:\s*[*x]\s*10\s*\^\s*\(?(?P<power>-?[0-9]{1,2})(?![0-9])\)?)?
     (?P<percent>\s?%|\s+per\s?cent\b)?
@@ -44,10 +47,13 @@ _AFTER = re.compile(
     (?:[\s.,;'"()/&-]+                    # and then any words, but no single letter that may be a variable
        (?:(?!(?:pi|sqrt|sin|cos|tan|log|ln|or|and)\b)(?:[A-Za-z][A-Za-z'’]+|{_UNITS}|a|[$€£¥₹₱₩₦]|°[cf]?)(?:\s*\^[23])?)
     )*+
-    [\s.,;:!'"()%$€£¥₹₱₩₦\\-]*
+    [\s.,;:'"()%$€£¥₹₱₩₦\\-]*(?:(?<=[A-Za-z])!+[\s*'"]*)?
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_PRECISE = 6
+"""A decimal of so many digits may be an irrational number that is rounded."""
+_ASKS_PERCENT = re.compile(r"\b(?:what|which|as\s+an?|find\s+the|the)\s+percent|百分之(?:几|多少)|百分比", re.IGNORECASE)
 _EDGES = " \t\r\n*_`'\"\x01\x02"
 _LABEL = re.compile(r"[A-Za-z][A-Za-z ]{0,40}\s*[=:≈]\s*")
 _ABOUT = re.compile(
@@ -83,6 +89,8 @@ class FoundNumber:
     quantity: Quantity
     start: int
     end: int
+    is_operand: bool = False
+    """It is part of a larger expression, which is another number: the 4 of `4x`, `\\log_2 4` and `4 squared`."""
 
 
 def are_equal(one: Quantity, other: Quantity, *, units: bool = True) -> bool:
@@ -95,6 +103,39 @@ def are_equal(one: Quantity, other: Quantity, *, units: bool = True) -> bool:
         factors = find_conversions(one.unit, other.unit)
         return any(_are_same_number(evolve(one, value=one.value * factor), other) for factor in factors)
     return _are_same_number(one, other)
+
+
+def asks_for_percent(question: str) -> bool:
+    """Whether a question asks for a percentage."""
+    return _ASKS_PERCENT.search(question) is not None
+
+
+def read_percent(gold: Quantity, answer: Quantity, *, asked: bool) -> Quantity:
+    """Return the right answer as it is compared with a percentage, if it has no percent sign itself.
+
+    Of 50, `50%` is right and `5000%` is not; 0.5 is a share, for which `50%` is right unless the question asks for percent.
+    """
+    if not answer.percent or gold.percent:
+        return gold
+    if abs(gold.value) <= 1 and not asked:
+        return evolve(gold, value=gold.value * 100, percent=True)
+    return evolve(gold, percent=True)
+
+
+def write_number(number: Quantity) -> str:
+    """Return a number in a form that math-verify reads as the same: in `1e-5`, e is not Euler's number."""
+    value = number.value * number.scale
+    if number.percent:
+        return f"{_write(value, number.decimals)}\\%"
+    return _write(value, number.decimals)
+
+
+def _write(value: Fraction, decimals: int) -> str:
+    if value.denominator == 1:
+        return str(value.numerator)
+    if decimals >= _PRECISE and abs(value) > Fraction(1, 100):
+        return format(Decimal(value.numerator) / Decimal(value.denominator), "f")
+    return f"{'-' if value < 0 else ''}\\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
 
 
 def _are_same_number(one: Quantity, other: Quantity) -> bool:
@@ -124,26 +165,31 @@ def find_numbers(text: str) -> list[FoundNumber]:
     for match in _NUMBER.finditer(text):
         quantity = _quantity(match, text)
         if quantity is not None:
-            found.append(FoundNumber(quantity, match.start(), match.end()))
+            operand = is_operand(text, match.start(), match.end())
+            found.append(FoundNumber(quantity, match.start(), match.end(), operand))
     return found
 
 
 def parse_only_number(text: str) -> Quantity | None:
     """Return the number of a plain text that holds only that, perhaps with a label before (`x =`) and a unit after it."""
-    text = text.strip(_EDGES).rstrip(".,;:!")
+    text = text.strip(_EDGES).rstrip(".,;:")
     if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
         return Quantity(Fraction(int(text)))
     text = text.replace("\x01", "").replace("\x02", "").strip(_EDGES + "([{)]}")
     if not text.isascii():
         text = write_numerals(text)
-    text = _LABEL.sub("", text, count=1) if _LABEL.match(text) else text
+    label = _LABEL.match(text)
+    if label and names_one_value(trailing_formula(label[0].rstrip(" =:≈"))):
+        text = text[label.end() :]
     text = _ABOUT.sub("", text, count=1) if _ABOUT.match(text) else text
-    text = "-" + text[1:].lstrip() if text.startswith("-") else text
+    text = "-" + text[1:].lstrip() if text.startswith("-") else text.removeprefix("+").lstrip()
     match = _NUMBER.match(text)
     if match is None:
         worded = parse_leading_number_word(text)
         return Quantity(Fraction(worded[0])) if worded and _AFTER.fullmatch(text, worded[1]) else None
-    return _quantity(match, text) if _AFTER.fullmatch(text, match.end()) else None
+    if not _AFTER.fullmatch(text, match.end()) or is_operand(text, match.start(), match.end()):
+        return None
+    return _quantity(match, text)
 
 
 def _quantity(match: re.Match[str], text: str) -> Quantity | None:
@@ -157,13 +203,17 @@ def _quantity(match: re.Match[str], text: str) -> Quantity | None:
         value /= int(below)
     elif part and int(match["whole"]):
         value += Fraction(int(part), int(match["whole"]))
+    if match["ten"]:
+        value = Fraction(10) ** int(match["ten"])
     if match["power"]:
         value *= Fraction(10) ** int(match["power"])
     if match["exponent"]:
         value *= Fraction(10) ** int(match["exponent"])
     if match["minus"] or match["inner"] or _is_negated(text, match.start()):
         value = -value
-    scale = _SCALES[match["scale"].strip(" -").lower()] if match["scale"] else 1
+    scale = _SCALES.get(match["scale"].strip(" -").lower(), 1) if match["scale"] else 1
+    if match["scale"] in ("k", "K"):
+        value *= 1000
     unit = read_unit(text, match.start("number"), match.end())
     return Quantity(value, decimals, bool(below or part), bool(match["percent"]), scale, unit)
 

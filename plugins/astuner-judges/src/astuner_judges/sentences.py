@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from astuner_judges.expressions import asks_for, names_one_value, trailing_formula
+from astuner_judges.formulas import FIRST_MARK
 from astuner_judges.notation import BOLD, UNBOLD, to_plain
 from astuner_judges.number_words import find_number_words
-from astuner_judges.quantities import FoundNumber, are_equal, find_numbers
+from astuner_judges.quantities import Quantity, are_equal, find_numbers
 
 _ASIDE = re.compile(
     r"\([^()]*\)|\b(?:in|per|every|each|for|over|after|within)\s+1\s+[a-z]+|\bout\s+of\s+[$€£¥₹]?[0-9][0-9,.]*", re.IGNORECASE
@@ -26,12 +28,18 @@ _CLAUSE_END = re.compile(
 )
 _OPERATOR = re.compile(r"\s*[-+*/x^]\s*[$€£¥₹(]?[0-9]")
 _EITHER = re.compile(r"\s+or\s+[$€£¥₹]?")
+_LONGEST_UNIT = 20
 _LONGEST = 2000
 """Characters of a sentence that are read: from its beginning if that counts, else from its end."""
 _LEAD = re.compile(
     r"[\s*_`\"'(\[:\x01\x02]*(?:(?:≈|~|about|approximately|around|roughly|exactly|only|just|a total of)\s*)?[\x01*\s]*",
     re.IGNORECASE,
 )
+
+
+_CONNECTED = re.compile(r"=|≈|\b(?:is|are|equals?|gives?|makes?|making|totals?|so|thus|i\.e\.)(?=\W|$)", re.IGNORECASE)
+_RAISED = re.compile(r"(?:[A-Za-z)\]%]|\\[A-Za-z]+)\s?\^\s?[({]*-?[({]*[0-9]|[\ue000-\uf8ff]")
+"""A formula set aside, and the number in `e^4`, which is not found as a number."""
 
 
 @frozen
@@ -41,6 +49,8 @@ class Surroundings:
     question: str = ""
     before: str = ""
     """The text that leads to the sentence."""
+    formulas: tuple[str, ...] = ()
+    """Those that are set aside in the sentence."""
 
     def find_given_numbers(self) -> set[Fraction]:
         """Return the numbers of the question, digits and words."""
@@ -56,57 +66,119 @@ class Surroundings:
                 return found[0].quantity.value
         return None
 
+    def read_formula(self, stated: Stated, sentence: str) -> str:
+        """Return the formula that a sentence states instead of a number; an empty text for anything else."""
+        place = ord(sentence[stated.start]) - FIRST_MARK if stated.start < len(sentence) else -1
+        return self.formulas[place] if 0 <= place < len(self.formulas) else ""
 
-def find_stated_number(sentence: str, around: Surroundings, *, leading: bool = False) -> FoundNumber | None:
-    """Return the number that a plain sentence states; None if there is none, or several ("18 or 20").
 
-    `leading` is for a sentence marked as the answer: a number at its beginning counts more than a later one.
+@frozen
+class Stated:
+    """What a sentence may state: a number, or something else that was written in its place."""
+
+    quantity: Quantity | None
+    start: int
+    end: int
+    written: frozenset[Fraction] = frozenset()
+    """The numbers of what it is."""
+
+    @property
+    def value(self) -> Fraction | None:
+        """The number's value."""
+        return self.quantity.value if self.quantity else None
+
+
+def find_stated_number(sentence: str, around: Surroundings, *, leading: bool = False) -> Stated | None:
+    """Return what a plain sentence states; None if there is nothing.
+
+    It has no quantity if it is an expression (`4x`, `4 squared`), or if the sentence leaves open which number it is ("18 or 20").
+    `leading` is for a sentence marked as the answer: what is at its beginning counts more than something later.
     """
     sentence = sentence[:_LONGEST] if leading else sentence[-_LONGEST:]
-    found = [one for one in find_numbers(sentence) if not _NOT.search(sentence[max(0, one.start - 20) : one.start])]
+    found = [
+        one
+        for one in _find_candidates(sentence, around.formulas)
+        if not _NOT.search(sentence[max(0, one.start - 20) : one.start])
+    ]
     if len(found) > 1:
         found = _drop_asides(sentence, found)
     if len(found) <= 1:
-        return found[0] if found else None
+        return _check_equation(sentence, found[0], around) if found else None
+    if _EITHER.fullmatch(sentence, found[-2].end, found[-1].start) and not _are_equal(found[-2], found[-1]):
+        chosen = _choose(sentence, found, around, leading=leading)
+        return evolve(chosen, quantity=None) if chosen in found[-2:] else chosen
+    return _choose(sentence, found, around, leading=leading)
+
+
+def _choose(sentence: str, found: list[Stated], around: Surroundings, *, leading: bool) -> Stated:
+    """Choose among several."""
     bold = [one for one in found if _is_bold(sentence, one)]
     if bold:
         return bold[-1]
     equal = list(_EQUALS.finditer(sentence))
     if equal and (behind := [one for one in found if one.start >= equal[-1].end()]):
-        return _choose_result(sentence, behind, around)
-    first, second = found[0], found[1]
+        return _check_equation(sentence, _choose_result(sentence, behind, around), around)
+    first, last = found[0], found[-1]
     begins = (lead := _LEAD.match(sentence)) is not None and lead.end() >= first.start
-    if leading and begins and not _OPERATOR.match(sentence, first.end):
-        undecided = _EITHER.fullmatch(sentence, first.end, second.start) and first.quantity.value != second.quantity.value
-        return None if undecided else first
-    if _EITHER.fullmatch(sentence, found[-2].end, found[-1].start) and not are_equal(found[-2].quantity, found[-1].quantity):
-        return None
+    if leading and begins and first.quantity is not None and not _OPERATOR.match(sentence, first.end):
+        return first
+    if leading and begins and first.quantity is None:
+        return last if last.quantity and _CONNECTED.search(sentence, first.end, last.start) else first
     return _choose_new(found, around)
 
 
-def _choose_result(sentence: str, behind: list[FoundNumber], around: Surroundings) -> FoundNumber:
+def _find_candidates(sentence: str, formulas: tuple[str, ...]) -> list[Stated]:
+    found = [
+        Stated(None if one.is_operand else one.quantity, one.start, one.end, frozenset({one.quantity.value}))
+        for one in find_numbers(sentence)
+    ]
+    powers = [one.end for one in found if one.quantity and one.quantity.unit and one.quantity.unit.power]
+    for match in _RAISED.finditer(sentence):
+        if any(0 <= match.start() - end <= _LONGEST_UNIT for end in powers):
+            continue
+        place = ord(sentence[match.start()]) - FIRST_MARK
+        numbers = find_numbers(to_plain(formulas[place])) if 0 <= place < len(formulas) else []
+        found.append(Stated(None, match.end() - 1, match.end(), frozenset(one.quantity.value for one in numbers)))
+    return sorted(found, key=lambda one: one.start)
+
+
+def _are_equal(one: Stated, other: Stated) -> bool:
+    return one.quantity is not None and other.quantity is not None and are_equal(one.quantity, other.quantity)
+
+
+def _check_equation(sentence: str, one: Stated, around: Surroundings) -> Stated:
+    """Leave out the number of an equation in unknowns, such as `2x + z = 1`."""
+    before = sentence[: one.start].rstrip(" $€£\x01(-")
+    if one.quantity is None or not before.endswith(("=", "≈")):
+        return one
+    left = trailing_formula(before[:-1].rpartition("=")[2])
+    return one if names_one_value(left) or asks_for(around.question, left) else evolve(one, quantity=None)
+
+
+def _choose_result(sentence: str, behind: list[Stated], around: Surroundings) -> Stated:
     """Choose among the numbers after the last equals sign: its right side, unless the sentence goes on to something new."""
     clause = _CLAUSE_END.search(sentence, behind[0].end)
     later = [one for one in behind if clause and one.start >= clause.end()]
     if later and around.question:
         given = around.find_given_numbers()
-        later = [one for one in later if one.quantity.value not in given]
+        later = [one for one in later if one.value not in given]
     return later[-1] if later else behind[0]
 
 
-def _choose_new(found: list[FoundNumber], around: Surroundings) -> FoundNumber:
+def _choose_new(found: list[Stated], around: Surroundings) -> Stated:
     """Choose the last number, or if that is in the question, one that is not."""
     if not around.question:
         return found[-1]
     given = around.find_given_numbers()
-    new = [one for one in found if one.quantity.value not in given]
-    if found[-1].quantity.value not in given or not new:
-        return found[-1]
+    new = [one for one in found if one.quantity is not None and one.value not in given]
+    last = found[-1]
+    if not new or not last.written or not last.written <= given:
+        return last
     result = around.last_result()
-    return next((one for one in reversed(new) if one.quantity.value == result), new[-1])
+    return next((one for one in reversed(new) if one.value == result), new[-1])
 
 
-def _drop_asides(sentence: str, found: list[FoundNumber]) -> list[FoundNumber]:
+def _drop_asides(sentence: str, found: list[Stated]) -> list[Stated]:
     """Leave out brackets, the number of a list item, and reasons given after the number."""
     reason = _BEHIND.search(sentence)
     if reason and found[0].end <= reason.start():
@@ -119,6 +191,6 @@ def _drop_asides(sentence: str, found: list[FoundNumber]) -> list[FoundNumber]:
     return outside or found
 
 
-def _is_bold(sentence: str, one: FoundNumber) -> bool:
+def _is_bold(sentence: str, one: Stated) -> bool:
     opened = sentence.rfind(BOLD, 0, one.start + 1)
     return opened >= 0 and sentence.find(UNBOLD, opened) >= one.end
