@@ -31,6 +31,8 @@ _BEHIND = re.compile(
     (?: \s*{_COMMAND}
       | \s*\^(?!\s*(?:st|nd|rd|th)\b)
       | _(?=[A-Za-z0-9])
+      | \s+[A-Za-z]{{2,20}}\s*[+*×÷]\s*{_OPERAND}
+      | \s*的(?:平方|立方|阶乘)
       | !(?!\s+[A-Z"“\U0001F300-\U0001FAFF✅])
       | \s*(?:[*/×÷+^±∓≠∪∩]|\*\*|[<>]=?|[≤≥]|-(?!-))\s*{_OPERAND}
       | \s+:\s+[0-9]
@@ -66,6 +68,7 @@ _BEFORE = re.compile(
       | [0-9)]\s?\(\s*
       | [0-9]\s*x\s*
       | [0-9]\s+:\s+
+      | (?:大于|小于|不等于|不是|根号)\s*
       | (?![Ωμ])[Ͱ-Ͽ]\s?
       | (?i:\b(?:square\s+roots?|cube\s+roots?|roots?|logarithm|log|powers?|factorial|squares?|cubes?|reciprocal|inverse|opposite
           |sine
@@ -81,7 +84,7 @@ _SPECIAL = (
     rf"(?:{_FUNCTION}|{_CONSTANT}|to|through|times|plus|minus|over|by|multiplied|divided|choose|mod|modulo|raised|squared|cubed"
     r"|factorial|power|of|than|twice|double|triple|half|max|min|abs|det|ten\w*|(?:hundred|thousand|million|billion)\w*)"
 )
-_PLAIN_BEHIND = re.compile(rf"\s(?!{_SPECIAL}\b)[a-z]{{3,}}\b|[.,;]?\s*$|[.,]\s", re.IGNORECASE)
+_PLAIN_BEHIND = re.compile(rf"\s(?!{_SPECIAL}\b)[a-z]{{3,}}\b(?!\s*[+*×÷])|[.,;]?\s*$|[.,]\s", re.IGNORECASE)
 _PLAIN_BEFORE = re.compile(rf"(?:^|[\s(])(?!{_SPECIAL}\b)[a-z]{{3,20}}\s$", re.IGNORECASE)
 """What needs no closer look: a number between words."""
 _MINUEND = re.compile(r"(?:[0-9)]|(?<![A-Za-z'’])[b-zB-HJ-Z]|\\[A-Za-z]+)\s*$")
@@ -97,7 +100,7 @@ _FACTOR = re.compile(
     r"([0-9)]\s*)x(?=\s*[0-9(])|(?<=[0-9])\s+[mslghcfd](?=\s|$)|(?<=[0-9])[mslghcfd](?=\s*[-+*/])|^\s*[aAI]\s+(?=\S)"
 )
 _LENGTH = re.compile(r"^\s*\|\s*([A-Z]{1,3})\s*\|\s*$")
-_BINDER = re.compile(r"\s*\\(?:sum|prod|int|lim|max|min|sup|inf)\b")
+_BINDER = re.compile(r"\s*\\(?:sum|prod|int|lim|max|min|sup|inf)(?![A-Za-z])")
 _WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{3}")
 _UNKNOWN = re.compile(
     r"(?<![A-Za-z\\])[A-Za-z]{1,2}(?![A-Za-z])|\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|rho|sigma|tau)\b|[Ͱ-ο]"
@@ -165,6 +168,11 @@ def asks_for(question: str, left: str) -> bool:
     wanted, text = (_SIGNS.sub("", one.replace("\\dfrac", "\\frac")) for one in (left, question))
     place = text.find(wanted) if len(wanted) > 1 else -1
     return place >= 0 and not text[place + len(wanted) :].startswith("=")
+
+
+def has_binder(text: str) -> bool:
+    """Whether a text has a sum, an integral or a limit, whose letters are not unknowns."""
+    return _BINDER.search(text) is not None
 
 
 def trailing_formula(text: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from astuner_judges.expressions import is_operand
+
 _VALUES = {
     "zero": 0,
     "one": 1,
@@ -42,12 +44,13 @@ _NUMBER = re.compile(rf"\b(?:{_WORD})\b(?:(?:[\s-]+(?:and\s+)?)(?:{_WORD})\b)*",
 def parse_leading_number_word(text: str) -> tuple[int, int] | None:
     """Return the number at the start of a text, and its end: `Twenty-one days` gives (21, 10)."""
     match = _NUMBER.match(text)
-    return (_value(match[0]), match.end()) if match else None
+    return (_value(match[0]), match.end()) if match and not is_operand(text, 0, match.end()) else None
 
 
 def find_number_words(text: str) -> list[int]:
     """Return the numbers in a text that are written as words; `one` alone is mostly a pronoun and left out."""
-    return [_value(match[0]) for match in _NUMBER.finditer(text) if match[0].lower() != "one"]
+    found = (match for match in _NUMBER.finditer(text) if match[0].lower() != "one")
+    return [_value(match[0]) for match in found if not is_operand(text, match.start(), match.end())]
 
 
 def _value(words: str) -> int:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from attrs import evolve, frozen
 
-from astuner_judges.expressions import asks_for, names_one_value, trailing_formula
+from astuner_judges.expressions import asks_for, has_binder, names_one_value, trailing_formula
 from astuner_judges.formulas import FIRST_MARK
 from astuner_judges.notation import BOLD, UNBOLD, to_plain
 from astuner_judges.number_words import find_number_words
@@ -152,7 +152,7 @@ def _check_equation(sentence: str, one: Stated, around: Surroundings) -> Stated:
     if one.quantity is None or not before.endswith(("=", "≈")):
         return one
     left = trailing_formula(before[:-1].rpartition("=")[2])
-    return one if names_one_value(left) or asks_for(around.question, left) else evolve(one, quantity=None)
+    return one if has_binder(before) or names_one_value(left) or asks_for(around.question, left) else evolve(one, quantity=None)
 
 
 def _choose_result(sentence: str, behind: list[Stated], around: Surroundings) -> Stated:

@@ -86,6 +86,10 @@ def test_most_verdicts_need_no_reason() -> None:
         ("0.5", r"\boxed{0.5\%}"),
         ("1e-7", r"\boxed{2 \cdot 10^{-7} + 0}"),
         ("1e-5", r"\boxed{10^{-6}}"),
+        ("4", "The answer is four plus two."),
+        ("4", r"\boxed{\text{four squared}}"),
+        ("4", "4的平方"),
+        ("4", r"\boxed{4^\circ + x}"),
         ("18", "The answer is 18! = 6402373705728000"),
     ],
 )
@@ -113,6 +117,7 @@ def test_what_states_something_else_is_wrong(gold: str, answer: str, judged: Jud
         ("0.5", r"\boxed{50\%}"),
         ("12:30", "12:30"),
         ("x=5", r"\boxed{5}"),
+        ("4", r"Thus $\sum_{k=1}^{2} (k+\frac12) = 4$."),
         ("18", "The answer is 18! She sells 9 eggs."),
         ("4", r"The answer is $x = 4$."),
         ("28", r"$\boxed{28}$ percent"),
