@@ -37,3 +37,12 @@ def test_no_document_names_a_file_that_is_not_there():
     for document in documents:
         for target in re.findall(r"\]\((?!http|#)([^)#]+)", document.read_text(encoding="utf-8")):
             assert (document.parent / target).exists(), f"{document}: {target}"
+
+
+def test_no_document_reads_an_answer_that_may_be_null():
+    listed = ["README.md", "docs/*.md", "docs/coming_from/*.md", "docs/examples/*.py", "tutorial/*.md", "tutorial/*.py"]
+    command = ["git", "grep", "-nE", r"message\.content\b|get_text_content\(\)|return .*reply\[.content.\]", "--", *listed]
+    lines = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
+    # Code of other trainers, as it is there.
+    theirs = ("self.task.raw_task", "response.get_text_content() == task")
+    assert [line for line in lines if 'or ""' not in line and not any(text in line for text in theirs)] == []

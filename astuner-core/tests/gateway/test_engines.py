@@ -188,6 +188,14 @@ async def test_a_remote_answer_is_served_and_left_untrained(serving: Any, remote
 
 
 @pytest.mark.asyncio
+async def test_a_remote_answer_of_nothing_is_an_empty_text(serving: Any, remote: Remote) -> None:
+    remote.answers = [answer({"role": "assistant", "content": None})]
+    async with serving(engine=engine_for(remote)) as stage:
+        found = await stage.client().chat.completions.create(model="any", messages=USER)
+    assert found.choices[0].message.content == stage.recorder.calls[0].reply["content"] == ""
+
+
+@pytest.mark.asyncio
 async def test_the_remote_key_comes_from_the_environment(serving: Any, remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "secret")
     remote.answers = [answer({"role": "assistant", "content": "hi"})]

@@ -174,6 +174,23 @@ async def test_reasoning_that_the_template_opens_is_read(serving: Any) -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("said", ["", "<think>\nhm, and"], ids=["the end at once", "reasoning that never ends"])
+async def test_nothing_said_is_an_empty_text(serving: Any, said: str) -> None:
+    async with serving(said) as stage:
+        answer = await stage.client().chat.completions.create(model="any", messages=USER, tools=[ADD])
+        again = [*USER, answer.choices[0].message, *USER]
+        await stage.client().chat.completions.create(model="any", messages=again)
+    assert answer.choices[0].message.content == stage.recorder.calls[0].reply["content"] == ""
+
+
+@pytest.mark.asyncio
+async def test_a_call_alone_has_no_text(serving: Any) -> None:
+    async with serving(CALL) as stage:
+        answer = await stage.client().chat.completions.create(model="any", messages=USER, tools=[ADD])
+    assert answer.choices[0].message.content is None
+
+
+@pytest.mark.asyncio
 async def test_reasoning_tokens_are_counted(serving: Any, renderer: Any) -> None:
     async with serving("<think>\nhm, hm\n</think>\n\nthree") as stage:
         answer = await stage.client().chat.completions.create(model="any", messages=USER)

@@ -36,7 +36,7 @@ def answer(query: str) -> str:
         reply = ask(messages)
         messages.append(reply)
         if not reply.get("tool_calls"):
-            return reply["content"]
+            return reply["content"] or ""
         for call in reply["tool_calls"]:
             result = calculator(str(json.loads(call["function"]["arguments"]).get("expression")))
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})

@@ -36,7 +36,7 @@ class CalculatorAgent(Workflow):
                 reply = response.raise_for_status().json()["choices"][0]["message"]
                 messages.append(reply)
                 if not reply.get("tool_calls"):
-                    return WorkflowOutput(metadata={"final_answer": reply["content"]})
+                    return WorkflowOutput(metadata={"final_answer": reply["content"] or ""})
                 for call in reply["tool_calls"]:
                     result = calculator(str(json.loads(call["function"]["arguments"]).get("expression")))
                     messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})

@@ -77,8 +77,9 @@ class MessageWriter:
         return b"".join(parts)
 
     def write_done(self, choice: int, answer: Answer) -> bytes:
-        """Return the end of the last block."""
-        return self._start(answer) + self._end()
+        """Return the end of the last block, and an empty text if there is nothing but reasoning."""
+        empty = b"" if answer.reply.get("content") or answer.reply.get("tool_calls") else self._begin(_block("text", ""))
+        return self._start(answer) + empty + self._end()
 
     def write_closing(self, answers: Sequence[Answer]) -> bytes:
         """Return the stop reason, the usage and the end of the message."""
@@ -185,8 +186,9 @@ def _describe_end(answer: Answer) -> dict[str, Any]:
 def _content(reply: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     if reply.get("reasoning_content"):
         yield {**_block("thinking", reply["reasoning_content"]), "signature": UNSIGNED}
-    if reply.get("content"):
-        yield _block("text", reply["content"])
+    if reply.get("content") or not reply.get("tool_calls"):
+        # An empty answer is a text too, which clients read without asking whether it is there.
+        yield _block("text", reply.get("content") or "")
     for call in reply.get("tool_calls") or ():
         function = call["function"]
         yield {"type": "tool_use", "id": call["id"], "name": function["name"], "input": wrap_arguments(function["arguments"])}

@@ -57,7 +57,9 @@ class ContentWriter:
     def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
         candidates = [
-            _write_candidate(number, list(_write_parts(answer.reply, _find_thoughts(answer.reply))), answer.finish_reason)
+            _write_candidate(
+                number, list(_write_parts(answer.reply, _find_thoughts(answer.reply), whole=True)), answer.finish_reason
+            )
             for number, answer in enumerate(answers)
         ]
         return encode_json({"candidates": candidates, "usageMetadata": _count_tokens(answers), **self._head()})
@@ -147,13 +149,16 @@ def _find_thoughts(fields: Mapping[str, Any]) -> str:
     return fields.get("reasoning_content") or ""
 
 
-def _write_parts(fields: Mapping[str, Any], thoughts: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the parts; a call is signed with the reasoning before it, which clients that drop thoughts send back."""
+def _write_parts(fields: Mapping[str, Any], thoughts: str, *, whole: bool = False) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts, of which a `whole` answer has one at least besides its reasoning.
+
+    A call is signed with the reasoning before it, which clients that drop thoughts send back.
+    """
     signed = {"thoughtSignature": sign_thoughts(thoughts)} if thoughts else {}
     if fields.get("reasoning_content"):
         yield {"text": fields["reasoning_content"], "thought": True}
-    if fields.get("content"):
-        yield {"text": fields["content"]}
+    if fields.get("content") or (whole and not fields.get("tool_calls")):
+        yield {"text": fields["content"] or ""}
     for call in fields.get("tool_calls") or ():
         function = call["function"]
         made = {"id": call["id"], "name": function["name"], "args": wrap_arguments(function["arguments"])}

@@ -120,11 +120,11 @@ class ResponseWriter:
 
     def _end(self, answer: Answer) -> Iterator[bytes]:
         self._logprobs += answer.logprobs or ()
-        if not self._items:
-            # An empty answer is still an answer.
-            yield from self._begin("message")
         status = _outcome(answer)[0]
         yield from self._close("reasoning", status)
+        if all(item["type"] == "reasoning" for item in self._items):
+            # An empty answer is still an answer.
+            yield from self._begin("message")
         yield from self._close("message", status)
 
     def _write_text(self, kind: str, text: str) -> Iterator[bytes]:

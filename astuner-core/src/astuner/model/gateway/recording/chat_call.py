@@ -105,7 +105,7 @@ def read_answer(response: Mapping[str, Any]) -> Answer:
         read = normalise([{**choice["message"], "role": "assistant"}])[0]
     except (KeyError, IndexError, TypeError, ApiError) as error:
         raise ApiError(503, f"The remote API's answer has no readable choice: {error!r}", code="engine_error") from error
-    reply = {**read, "content": read["content"] or None}
+    reply = {**read, "content": read["content"] or (None if read.get("tool_calls") else "")}
     reason = "length" if choice.get("finish_reason") == "length" else "stop"
     counted = response.get("usage") or {}
     return Answer(

@@ -87,10 +87,10 @@ class ReplyBuilder:
         return {"content" if piece.kind == "content" else "reasoning_content": piece.text}
 
     def message(self) -> dict[str, Any]:
-        """Return the reply for the client."""
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts["content"]) or None}
+        """Return the reply for the client; as in OpenAI's API its content is null only next to tool calls."""
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts["content"])}
         if self._texts["reasoning"]:
             message["reasoning_content"] = "".join(self._texts["reasoning"])
         if self.calls:
-            message["tool_calls"] = self.calls
+            message.update(content=message["content"] or None, tool_calls=self.calls)
         return message
