@@ -73,7 +73,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-local": 5750,
     "astuner-loggers": 3250,
     "astuner-logview": 6500,
-    "astuner-readers": 450,
+    "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,
     "astuner-tools": 3200,

@@ -36,6 +36,22 @@ CALLS = re.compile(r"(\w+)\((\w*)[^)]*\)")
 
 TASKS = [{"main_query": "What is 2 + 3?", "answer": "5"}]
 REPLY = "5"
+ASKED = {"role": "user", "content": "What is 2 + 3?"}
+SYSTEM = {"role": "system", "content": "Answer with a number."}
+TRUTH = {"reward_model": {"style": "rule", "ground_truth": "5"}, "data_source": "openai/gsm8k", "ability": "math"}
+FORMS: dict[str, list[dict[str, Any]]] = {
+    "plain": TASKS,
+    "verl": [
+        {**TRUTH, "prompt": [ASKED], "extra_info": {"index": 0, "split": "train"}},
+        {**TRUTH, "prompt": [SYSTEM, ASKED], "extra_info": {"index": 0, "split": "train"}},
+    ],
+    "trl": [
+        {"prompt": "What is 2 + 3?", "answer": "5"},
+        {"prompt": [ASKED], "answer": "5"},
+        {"prompt": [SYSTEM, ASKED, {"role": "assistant", "content": "6"}, ASKED], "answer": "5"},
+    ],
+}
+"""Rows as the data sets of each trainer have them."""
 VALUES = {"text", "breakpoint()", "compute_reward", "observe", "step", "reset", "evaluate", "execute", "tools", "True", "None"}
 """What a cell may name besides: values of keys that stand before them, methods of a user's class, and Python itself."""
 FREE = {"services", "plugins.options"}
@@ -89,7 +105,7 @@ def has_attribute(text: str) -> bool:
     if first == "workflow_task":
         kind: Any = WorkflowTask
         for name in rest:
-            if name not in {item.name for item in attrs.fields(kind)}:
+            if name not in {item.name for item in attrs.fields(kind)} and not isinstance(getattr(kind, name, None), property):
                 return False
             kind = Task
         return bool(rest)
@@ -187,9 +203,44 @@ def test_the_agent_of_a_page_plays_an_episode(page: Path, tmp_path: Path):
     assert {"agent.py", "tune.yaml"} <= set(ours)
     for name, text in ours.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    (tmp_path / "train.jsonl").write_text("".join(json.dumps(task) + "\n" for task in TASKS), encoding="utf-8")
-    write_tokenizer(tmp_path / "model")
+    kind = page.stem if page.stem in FORMS else "plain"
+    for name in ("train.jsonl", "train.parquet", "test.parquet"):
+        write_rows(tmp_path / name, FORMS[kind][0])
+    finished, episodes = play_page(tmp_path)
+    assert [episode["failures"] for episode in episodes] == [[]] * len(episodes)
+    assert re.search(r"/0: reward 1\b", finished.out + finished.err)
+
+
+@pytest.mark.parametrize("file", ["rows.jsonl", "rows.parquet"])
+@pytest.mark.parametrize(("name", "form"), [(name, form) for name in ("verl", "trl") for form in range(len(FORMS[name]))])
+def test_the_agent_of_a_page_asks_what_a_row_of_that_trainer_asks(name: str, form: int, file: str, tmp_path: Path):
+    for ours, text in list_ours(REPOSITORY / "docs" / "coming_from" / f"{name}.md").items():
+        (tmp_path / ours).write_text(text, encoding="utf-8")
+    row = FORMS[name][form]
+    write_rows(tmp_path / file, row)
+    finished, [episode, *_] = play_page(tmp_path, file)
+    said = row["prompt"] if isinstance(row["prompt"], list) else [{"role": "user", "content": row["prompt"]}]
+    assert [dict(message) for message in episode["calls"][0]["messages"]] == said
+    assert episode["task"]["main_query"] == "What is 2 + 3?"
+    assert re.search(r"/0: reward 1\b", finished.out + finished.err)
+
+
+def write_rows(path: Path, *rows: dict[str, Any]) -> None:
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.Table.from_pylist(list(rows)), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def play_page(home: Path, file: str | None = None) -> tuple[Any, list[dict[str, Any]]]:
+    """Play the agent of a page for its first task; return the command, and the episodes."""
+    write_tokenizer(home / "model")
+    files = [f"task_reader.dataset_file.{split}.file_path=./{file}" for split in ("training", "validation") if file is not None]
     settings = [
+        *files,
         "model.path=./model",
         "backbone=debug",
         "experiment_name=page",
@@ -197,11 +248,10 @@ def test_the_agent_of_a_page_plays_an_episode(page: Path, tmp_path: Path):
         f"rollout.scripted.replies={json.dumps([REPLY])}",
         "debug.debug_first_n_tasks=1",
     ]
-    finished = run_command("run", "--conf", "tune.yaml", *(f"--set={text}" for text in settings), cwd=tmp_path)
+    finished = run_command("run", "--conf", "tune.yaml", *(f"--set={text}" for text in settings), cwd=home)
     assert finished.code == 0, finished.err
-    store = record(tmp_path, "page.debug") / "episodes" / "train.jsonl"
+    store = record(home, "page.debug") / "episodes" / "train.jsonl"
     entries = [json.loads(line) for line in store.read_text(encoding="utf-8").splitlines()]
     episodes = [entry["episode"] for entry in entries if entry["kind"] == "episode"]
     assert episodes
-    assert [episode["failures"] for episode in episodes] == [[]] * len(episodes)
-    assert re.search(r"/0: reward 1\b", finished.out + finished.err)
+    return finished, episodes

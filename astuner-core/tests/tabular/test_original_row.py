@@ -16,6 +16,8 @@ from astuner.shared.tabular.original_row import restore_row
 from astuner.shared.tabular.task_rows import Row, make_tasks
 
 SAID = [{"role": "user", "content": "2 + 2?"}]
+TALKED = [{"role": "system", "content": "Be brief."}, *SAID, {"role": "assistant", "content": "5"}, *SAID]
+IN_PARTS = [{"role": "user", "name": "Ann", "content": [{"type": "text", "text": "2 + 2?"}]}]
 
 
 def make_task(values: dict[str, Any], columns: dict[str, str] | None = None) -> Task:
@@ -36,6 +38,9 @@ def make_task(values: dict[str, Any], columns: dict[str, str] | None = None) -> 
         ({"messages": SAID, "info_truth": None}, None),
         ({"question": "2 + 2?", "messages": SAID}, None),
         ({"init_messages": SAID}, None),
+        ({"prompt": TALKED, "answer": "4"}, None),
+        ({"prompt": TALKED}, {"init_messages": "prompt"}),
+        ({"prompt": IN_PARTS}, None),
         ({"question": "", "messages": SAID}, None),
         ({"question": "2 + 2?", "query": "another column", "prompt": "a third"}, None),
         ({"asked": "2 + 2?", "solution": "4", "uid": 3}, {"main_query": "asked", "answer": "solution", "task_id": "uid"}),

@@ -253,13 +253,13 @@ def test_chinese_documents_are_asked_about_in_chinese(llm: ScriptedApi, reader: 
     assert "只回答一个 JSON 对象" in llm.prompts()[0]
 
 
-def test_a_sample_of_messages_makes_tasks_of_messages(llm: ScriptedApi, reader: Read, tmp_path: Path) -> None:
+def test_a_sample_of_messages_makes_tasks_with_its_system_message(llm: ScriptedApi, reader: Read, tmp_path: Path) -> None:
     row = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 3 + 4?"}], "answer": 7}
     (tmp_path / "chat.jsonl").write_text(json.dumps(row) + "\n")
     section = {"type": "dataset_file", "dataset_file": {"training": {"file_path": "chat.jsonl"}}}
     (task,) = reader(query_reader=section, task_num=1).read("train")
-    assert task.main_query == ""
-    assert [message["role"] for message in task.init_messages] == ["system", "user"]
+    assert task.main_query
+    assert [message["role"] for message in task.messages] == ["system", "user"]
 
 
 def test_samples_without_answers_make_tasks_without_answers(llm: ScriptedApi, reader: Read, tmp_path: Path) -> None:

@@ -38,10 +38,6 @@ def _to_recorded(value: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(map(mend_texts, value))
 
 
-def _to_reply(value: Message) -> Message:
-    return mend_texts(value)
-
-
 def _to_mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return dict(value or {})
 
@@ -51,9 +47,9 @@ class Task:
     """One task as a reader yields it."""
 
     main_query: str = ""
-    """The question in one string; empty when only `init_messages` say it."""
+    """The question: the text of the last message of the user."""
     init_messages: tuple[Message, ...] = field(default=(), converter=_to_messages)
-    """Messages that an agent starts from; empty for a bare query."""
+    """The messages before it; empty for a bare query."""
     task_id: str = ""
     """Unique within a split; readers derive it from the content if the data has none."""
     env_type: str = "no_env"
@@ -61,6 +57,12 @@ class Task:
     """All other fields of the row, for example `answer`. JSON values only: it crosses processes and is stored."""
     columns: Mapping[str, str] = field(factory=dict, converter=_to_mapping, eq=False, repr=False)
     """Where the value of a column is, if not in `metadata` under its own name; `astuner.shared.tabular.original_row` reads it."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation that an agent starts from: `init_messages`, then the query, unless it ends them already."""
+        asked = {"role": "user", "content": self.main_query}
+        return [*self.init_messages, *([asked] if self.main_query and asked not in self.init_messages[-1:] else ())]
 
 
 @frozen
@@ -184,10 +186,9 @@ class WeightSpan:
 
 @frozen(kw_only=True, eq=False)
 class Call:
-    """One recorded model call.
+    """One recorded model call, which stores only the ids that it added.
 
-    The full stream of a call is `stream(parent)[:kept] + prompt_ids + output_ids`, and the token tree shares it:
-    a call stores only the ids that it added.
+    Its full stream, which the token tree shares, is `stream(parent)[:kept] + prompt_ids + output_ids`.
     """
 
     index: int
@@ -209,7 +210,7 @@ class Call:
     """Reason code, when no token of this call may be trained: `frozen_agent`, `constrained`, `aborted`…"""
     messages: tuple[Message, ...] = field(default=(), converter=_to_recorded)
     """The messages of the request that the parent's did not have, and the tools when there is no parent."""
-    reply: Message = field(factory=dict, converter=_to_reply)
+    reply: Message = field(factory=dict, converter=mend_texts)
     tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_to_recorded)
     temperature: float = 1.0
     latency_s: float = 0.0

@@ -53,12 +53,12 @@ def test_every_field_of_a_task_is_read_from_its_own_column(tmp_path: Path) -> No
     assert read(tmp_path) == [Task("q", (message,), "7", "appworld", {"level": 2})]
 
 
-def test_a_prompt_that_is_a_list_of_messages_becomes_the_first_messages(tmp_path: Path) -> None:
-    message = {"role": "user", "content": "Hello", "name": None}
-    rows(tmp_path, {"prompt": [message]})
+def test_a_prompt_that_is_a_list_of_messages_is_the_query_and_what_comes_before_it(tmp_path: Path) -> None:
+    system = {"role": "system", "content": "Be brief.", "name": None}
+    rows(tmp_path, {"prompt": [system, {"role": "user", "content": "Hello", "name": None}]})
     (task,) = read(tmp_path)
-    assert task.main_query == ""
-    assert task.init_messages == ({"role": "user", "content": "Hello"},)
+    assert task.main_query == "Hello"
+    assert task.init_messages == ({"role": "system", "content": "Be brief."},)
 
 
 def test_an_id_made_from_the_content_ignores_the_order_of_columns(tmp_path: Path) -> None:

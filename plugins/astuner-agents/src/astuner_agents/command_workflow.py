@@ -91,7 +91,7 @@ class CommandWorkflow(Workflow):
 
     def write_query(self, workflow_task: WorkflowTask, session: SandboxSession) -> str:
         """Return the task as the program gets it."""
-        return workflow_task.task.main_query or _write_messages(workflow_task.task.init_messages)
+        return _write_messages(workflow_task.task.messages)
 
     async def run_program(
         self, workflow_task: WorkflowTask, session: SandboxSession, command: Sequence[str], env: Mapping[str, str], stdin: str

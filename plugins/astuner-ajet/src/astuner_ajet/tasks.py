@@ -15,9 +15,7 @@ from ajet.schema.task import Task
 def to_ajet_task(workflow_task: astuner.WorkflowTask, *, tokenizer: Any, gym_env: Any = None) -> ajet.WorkflowTask:
     """Return the task of an episode as AgentJet's code reads it; what it changes in it is its own."""
     task = workflow_task.task
-    messages = [copy.deepcopy(dict(message)) for message in task.init_messages]
-    if not messages and task.main_query:
-        messages = [{"role": "user", "content": task.main_query}]
+    messages = [copy.deepcopy(dict(message)) for message in task.messages]
     return ajet.WorkflowTask(
         env_type=task.env_type,
         task_id=task.task_id,

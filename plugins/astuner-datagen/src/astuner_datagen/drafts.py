@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -79,19 +78,15 @@ def build_task(draft: Draft, model: str) -> Task:
         provenance["sample_task_id"] = sample.task_id
     identity = make_content_id({"question": draft.question, "key": list(draft.source.key)}, draft.source.place)
     return Task(
-        main_query="" if sample is not None and not sample.main_query else draft.question,
-        init_messages=_messages(sample, draft.question),
+        main_query=draft.question,
+        init_messages=_find_system(sample),
         task_id=identity,
         env_type=sample.env_type if sample is not None else "no_env",
         metadata={**metadata, "provenance": provenance},
     )
 
 
-def _messages(sample: Task | None, question: str) -> tuple[Message, ...]:
-    """Return the sample's system messages, and the question as a message if the sample's is one."""
-    if sample is None or not sample.init_messages:
-        return ()
-    system: list[Mapping[str, Any]] = [
-        message for message in sample.init_messages if message.get("role") in ("system", "developer")
-    ]
-    return (*system, *([] if sample.main_query else [{"role": "user", "content": question}]))
+def _find_system(sample: Task | None) -> tuple[Message, ...]:
+    """Return the sample's system messages."""
+    messages = () if sample is None else sample.init_messages
+    return tuple(message for message in messages if message.get("role") in ("system", "developer"))

@@ -7,12 +7,11 @@ from astuner.contract.schema import WorkflowOutput, WorkflowTask
 
 
 class OneTurn(Workflow):
-    """Asks the model the task's query, once; the answer is `final_answer` in the metadata."""
+    """Asks the model the task's query, once, after its first messages; the answer is `final_answer` in the metadata."""
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """Play one episode."""
         api = tuner.as_oai_baseurl_apikey()
         client = tuner.as_raw_openai_sdk_client()
-        messages = [{"role": "user", "content": workflow_task.task.main_query}]
-        answer = await client.chat.completions.create(model=api.model, messages=messages)
+        answer = await client.chat.completions.create(model=api.model, messages=workflow_task.task.messages)
         return WorkflowOutput(metadata={"final_answer": answer.choices[0].message.content or ""})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from astuner.shared.install_hints import install_command
 from astuner.shared.tabular import Row, convert_to_json, make_tasks, parse_json_columns
 from astuner_readers.hub import HubCopy, locate
 from astuner_readers.huggingface_options import HuggingFaceOptions
-from astuner_readers.split_slices import PartsOfStreams, split_parts
+from astuner_readers.json_files import open_json_splits
+from astuner_readers.split_slices import PartsOfStreams, SplitPart, split_parts
 
 _KEY = "astuner.task_reader.huggingface_dat_repo"
 _BUILDERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json", ".arrow": "arrow"}
@@ -76,9 +77,12 @@ class HuggingFaceReader:
         try:
             if self._local is not None and _is_saved(self._local):
                 return _select_part(datasets, self._load_saved(datasets), name)
+            written = open_json_splits(datasets, self._open(datasets.load_dataset_builder), streaming=self._options.streaming)
             if self._options.streaming:
-                return self._stream(datasets, name, key)
-            return self._open(datasets, split=name)  # type: ignore[no-any-return]  # datasets is not typed
+                return self._stream(written or self._open(datasets.load_dataset, streaming=True), name, key)
+            if written is not None:
+                return _select_part(datasets, written, name)
+            return self._open(datasets.load_dataset, split=name)  # type: ignore[no-any-return]  # datasets is not typed
         except DataError:
             raise
         except Exception as error:
@@ -91,20 +95,19 @@ class HuggingFaceReader:
         # A single saved data set has no splits: it is the training split.
         return saved if isinstance(saved, datasets.DatasetDict) else {"train": saved}
 
-    def _stream(self, datasets: Any, name: str, key: str) -> Rows:
+    def _stream(self, whole: Mapping[str, Any], name: str, key: str) -> Rows:
         parts = split_parts(name)
         if parts is None:
             raise DataError(
                 f"{_KEY}.{key}: '{name}' cannot be streamed: a part of a stream is train[100:200], counted from its beginning. "
                 "Write it so, or set streaming to false"
             )
-        whole = self._open(datasets)
         for part in parts:
             if part.name not in whole:
                 raise _build_missing_split_error(key, part.name, self._options.dataset_path, list(whole))
         return PartsOfStreams((part, whole[part.name]) for part in parts)
 
-    def _open(self, datasets: Any, **more: Any) -> Any:
+    def _open(self, load: Callable[..., Any], **more: Any) -> Any:
         options = self._options
         if self._local is not None and self._local.is_file():
             if self._local.suffix.lower() not in _BUILDERS:
@@ -113,13 +116,11 @@ class HuggingFaceReader:
                 )
             separator = {"sep": "\t"} if self._local.suffix.lower() == ".tsv" else {}
             builder = _BUILDERS[self._local.suffix.lower()]
-            return datasets.load_dataset(
-                builder, data_files={"train": str(self._local)}, streaming=options.streaming, **separator, **more
-            )
+            return load(builder, data_files={"train": str(self._local)}, **separator, **more)
         copy = self._locate()
         if copy.data_files is not None:
-            return datasets.load_dataset(copy.path, data_files=copy.data_files, streaming=options.streaming, **more)
-        return datasets.load_dataset(copy.path, options.config_name, revision=copy.revision, streaming=options.streaming, **more)
+            return load(copy.path, data_files=copy.data_files, **more)
+        return load(copy.path, options.config_name, revision=copy.revision, **more)
 
     def _locate(self) -> HubCopy:
         if self._copy is None:
@@ -225,8 +226,7 @@ def _select_part(datasets: Any, splits: Mapping[str, Any], name: str) -> Rows:
     if name in splits:
         return splits[name]  # type: ignore[no-any-return]  # datasets is not typed
     parts = datasets.ReadInstruction.from_spec(name).to_absolute({split: len(rows) for split, rows in splits.items()})
-    chosen = [splits[part.splitname].select(range(part.from_, part.to)) for part in parts]
-    return datasets.concatenate_datasets(chosen)  # type: ignore[no-any-return]  # likewise
+    return PartsOfStreams((SplitPart(part.splitname, part.from_, part.to), splits[part.splitname]) for part in parts)
 
 
 def _build_missing_split_error(key: str, name: str, dataset: str, splits: list[str]) -> DataError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -10,7 +10,7 @@ from attrs import evolve
 from astuner.contract.errors import DataError
 from astuner.contract.plain_values import make_plain, read_text, show_value
 from astuner.contract.protocols import Reader
-from astuner.contract.schema import Split, Task
+from astuner.contract.schema import Message, Split, Task
 
 
 class CheckedTasks:
@@ -60,4 +60,23 @@ def check_task(task: object, split: Split) -> tuple[Task, bool]:
     for message in checked["init_messages"]:
         if not isinstance(message, Mapping):
             raise DataError(f"{place}: init_messages hold {message!r:.80}; a message is {{'role': 'user', 'content': TEXT}}")
+    if checked["init_messages"] and not checked["main_query"].strip():
+        checked["main_query"], checked["init_messages"] = split_messages(checked["init_messages"], place)
     return evolve(task, **checked), mended
+
+
+def split_messages(messages: Sequence[Message], place: str) -> tuple[str, Sequence[Message]]:
+    """Return the query of a task that is a list of messages, which is the text of the last one, and the messages before it.
+
+    Raises `DataError` if the last one is not a text of the user: an agent that asks the query would ask something else.
+    """
+    *before, last = messages
+    content = last.get("content")
+    parts = [content] if isinstance(content, str) else content or []
+    texts: list[Any] = [part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else part for part in parts]
+    if last.get("role") == "user" and all(isinstance(text, str) for text in texts) and (query := "\n".join(texts)).strip():
+        return query, before
+    raise DataError(
+        f"{place}: its messages end with {last!r:.120}; the last one has to be a text of the user, which is the query. Remove "
+        "what follows the question, or give the query apart (main_query), and the messages stay as they are"
+    )

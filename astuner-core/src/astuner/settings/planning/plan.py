@@ -91,7 +91,7 @@ class Plan:
         """Return the run's tasks in their order; reads each split once. `report` gets what was changed in them."""
         config, choice = self.loaded.config, self.recipe.environments
         return TaskSampler(
-            reader if choice is None else TasksToPlay(reader, choice, self.catalog),
+            TasksToPlay(reader, choice, self.catalog),
             batch_size=config.data.train_batch_size,
             epochs=config.trainer_common.total_epochs,
             seed=config.seed,

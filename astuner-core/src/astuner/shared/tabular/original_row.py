@@ -9,6 +9,10 @@ from astuner.contract.schema import Task
 
 NO_ENVIRONMENT = Task().env_type
 
+MESSAGES = "all messages"
+"""In `Task.columns`: the column is the list of `init_messages` and the query. Behind it stands the last message, in JSON, if that
+is more than a text."""
+
 NUMBER_ID = "task_id as a number"
 """In `Task.columns`: the column is the task's id, and holds a number."""
 
@@ -23,7 +27,8 @@ def restore_row(task: Task) -> dict[str, Any]:
     row = dict(task.metadata)
     for column, place in task.columns.items():
         row[column] = _find_value(task, place)
-    if task.init_messages and "init_messages" not in {*task.columns.values(), *row}:
+    places = {place.partition("{")[0] for place in task.columns.values()}
+    if task.init_messages and not {"init_messages", MESSAGES} & {*places, *row}:
         row["init_messages"] = _list_messages(task)
     if task.env_type != NO_ENVIRONMENT:
         row.setdefault("env_type", task.env_type)
@@ -41,6 +46,9 @@ def _find_value(task: Task, place: str) -> Any:
             return _list_messages(task)
         case "metadata":
             return dict(task.metadata)
+        case _ if place.startswith(MESSAGES):
+            last = place.removeprefix(MESSAGES)
+            return [*_list_messages(task), json.loads(last) if last else {"role": "user", "content": task.main_query}]
         case _ if place == NUMBER_ID:
             return json.loads(task.task_id)
         case _:

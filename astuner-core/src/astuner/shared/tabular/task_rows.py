@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -14,7 +14,8 @@ from attrs import evolve, frozen
 
 from astuner.contract.errors import DataError
 from astuner.contract.schema import Message, Task
-from astuner.shared.tabular.original_row import NUMBER_ID
+from astuner.contract.user_values.tasks import split_messages
+from astuner.shared.tabular.original_row import MESSAGES, NUMBER_ID
 
 QUERY_COLUMNS = ("main_query", "query", "question", "prompt")
 """Columns used as the query if none is named; the first one present wins."""
@@ -94,7 +95,7 @@ def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) 
         rest.pop(column, None)
 
     named = set(rest)
-    query, messages = _read_query(row, chosen, rest, default_query)
+    query, messages, listed = _read_query(row, chosen, rest, default_query)
     given = chosen["task_id"] if "task_id" in chosen else _pop_first(ID_COLUMNS, rest)
     env_type = chosen["env_type"] if "env_type" in chosen else rest.pop("env_type", None)
     metadata = _merge_metadata(row, chosen, rest)
@@ -105,19 +106,26 @@ def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) 
         task_id=task_id or make_content_id(row.values, row.place),
         env_type="no_env" if env_type is None else str(env_type),
         metadata=metadata,
-        columns=_place_columns(row, columns, named - set(rest), number_id=task_id is not None and not isinstance(given, str)),
+        columns=_place_columns(
+            row, columns, named - set(rest), listed=listed, number_id=task_id is not None and not isinstance(given, str)
+        ),
     )
     return task, task_id is None
 
 
-def _place_columns(row: Row, chosen: Mapping[str, str], taken: Collection[str], *, number_id: bool) -> dict[str, str]:
-    """Return `Task.columns`: `chosen` are those that the options name, and `taken` those that were found by their names."""
+def _place_columns(
+    row: Row, chosen: Mapping[str, str], taken: Collection[str], *, listed: str, number_id: bool
+) -> dict[str, str]:
+    """Return `Task.columns`: `chosen` are those that the options name, and `taken` those that were found by their names.
+
+    `listed` is the place of a list of messages.
+    """
     by_name = dict.fromkeys(ID_COLUMNS, "task_id") | dict.fromkeys(QUERY_COLUMNS, "main_query")
     by_name |= dict.fromkeys(MESSAGE_COLUMNS, "init_messages")
     places = {column: by_name.get(column, column) for column in sorted(taken)} | {c: target for target, c in chosen.items()}
     for column, place in places.items():
-        if place == "main_query" and isinstance(row.values[column], list):
-            places[column] = "init_messages"
+        if place in ("main_query", "init_messages") and isinstance(row.values[column], list):
+            places[column] = listed
         elif place == "task_id" and number_id:
             places[column] = NUMBER_ID
     # `metadata` is a field whose name alone does not say that the row had such a column.
@@ -142,7 +150,8 @@ def _pop_first(names: tuple[str, ...], values: dict[str, Any]) -> Any:
 
 def _read_query(
     row: Row, chosen: Mapping[str, Any], rest: dict[str, Any], default: str | None
-) -> tuple[str, tuple[Message, ...]]:
+) -> tuple[str, Sequence[Message], str]:
+    """Return the query, the messages before it, and what a column of messages holds of them, as in `Task.columns`."""
     query = chosen["main_query"] if "main_query" in chosen else _pop_first(QUERY_COLUMNS, rest)
     messages = chosen["init_messages"] if "init_messages" in chosen else _pop_first(MESSAGE_COLUMNS, rest)
     if isinstance(query, list):
@@ -153,15 +162,25 @@ def _read_query(
         raise DataError(
             f"{row.place}: the query is of type {type(query).__name__}: {query!r}; it must be a string or a list of messages"
         )
-    if not (query and query.strip()) and not messages:
+    listed = _read_messages(messages, row)
+    if query and query.strip():
+        return query, listed, "init_messages"
+    if not listed:
         if default is not None:
-            return default, ()
+            return default, (), "init_messages"
         raise DataError(
             f"{row.place}: no query: none of the columns {', '.join((*QUERY_COLUMNS, *MESSAGE_COLUMNS))} holds one; "
             f"columns are: {_names(row.values)}. Name it with `columns: {{main_query: NAME}}`, "
             "or give all such rows one with `default_query`"
         )
-    return query or "", _read_messages(messages, row)
+    try:
+        query, before = split_messages(listed, row.place)
+    except DataError:
+        if default is None:
+            raise
+        return default, listed, "init_messages"
+    last = {"role": "user", "content": query}
+    return query, before, MESSAGES if listed[-1] == last else MESSAGES + json.dumps(listed[-1])
 
 
 def _read_messages(value: Any, row: Row) -> tuple[Message, ...]:

@@ -82,7 +82,7 @@ def build_group(number: int, example: LabelledExample, answer_field: str, *, rev
             output_ids=np.array([], dtype=np.int32),
             logprobs=np.array([], dtype=np.float32),
             finish_reason="stop",
-            messages=task.init_messages or ({"role": "user", "content": example.query},),
+            messages=tuple(evolve(task, main_query=example.query).messages),
             reply={"role": "assistant", "content": answer.text},
         )
         output = WorkflowOutput(metadata={answer_field: answer.text})

@@ -61,9 +61,8 @@ def split_beginning(conversations: Sequence[str]) -> tuple[str, list[str]]:
 
 def describe_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
     """Return the slots `query` and `reference`, which may be empty."""
-    query = task.main_query or "\n\n".join(
-        f"{message.get('role', '?')}: {_content(message.get('content'))}" for message in task.init_messages
-    )
+    said = (f"{message.get('role', '?')}: {_content(message.get('content'))}" for message in task.messages)
+    query = "\n\n".join(said) if task.init_messages else task.main_query
     if not query.strip():
         raise DataError(f"judge 'llm': task '{task.task_id}' has neither a main_query nor init_messages to judge answers by")
     reference = None if options.reference_key is None else _text(task.metadata.get(options.reference_key))

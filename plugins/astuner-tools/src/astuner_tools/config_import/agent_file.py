@@ -23,8 +23,7 @@ class Agent(Workflow):
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         client = tuner.as_raw_openai_sdk_client()
-        question = {"role": "user", "content": workflow_task.task.main_query}
-        reply = await client.chat.completions.create(model=tuner.model, messages=[question])
+        reply = await client.chat.completions.create(model=tuner.model, messages=workflow_task.task.messages)
         return WorkflowOutput(metadata={"final_answer": reply.choices[0].message.content or ""})
 
 

@@ -86,9 +86,10 @@ class EnvironmentFinder:
 class TasksToPlay:
     """Checks that every task has what the run plays it with; raises `DataError` for the first that does not."""
 
-    def __init__(self, reader: Reader, choice: EnvironmentChoice, catalog: Catalog) -> None:
-        """Check the tasks of `reader`."""
-        self._reader, self._choice, self._finder = reader, choice, EnvironmentFinder(choice, catalog)
+    def __init__(self, reader: Reader, choice: EnvironmentChoice | None, catalog: Catalog) -> None:
+        """Check the tasks of `reader`; `choice` is None if no task has an environment."""
+        self._reader, self._choice, self._plays = reader, choice or EnvironmentChoice(), choice is not None
+        self._finder = EnvironmentFinder(self._choice, catalog)
 
     def read(self, split: Split) -> Iterator[Task]:
         """Yield the tasks, each looked at."""
@@ -99,11 +100,16 @@ class TasksToPlay:
     def _check(self, task: Task, split: Split) -> None:
         place = f"task '{task.task_id}' ({split})"
         try:
-            found = self._finder.of(task.env_type)
+            found = self._finder.of(task.env_type) if self._plays else None
         except (ConfigError, PluginError) as error:
             raise DataError(f"{place}, env_type '{task.env_type}': {error}") from error
+        named = task.env_type != NO_ENVIRONMENT
+        if found is None and not named and not task.init_messages and not str(task.main_query or "").strip():
+            raise DataError(
+                f"{place} has neither a main_query nor init_messages, so a workflow would ask an empty question. Its reader has "
+                "to give it one of them, or an env_type"
+            )
         if found is None and self._choice.leads:
-            named = task.env_type != NO_ENVIRONMENT
             why = self._finder.why_none(task.env_type) if named else f"env_type '{NO_ENVIRONMENT}' names no environment."
             raise DataError(
                 f"{place}: {why} Since rollout.use_agentscope_protocol is false, an environment has to lead: name one in the "
