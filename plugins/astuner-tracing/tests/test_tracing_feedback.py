@@ -12,6 +12,7 @@ import pytest
 from astuner_devkit.command_line import run_command
 from astuner_tracing.annotations import add_score, merge_annotations
 from astuner_tracing.records import Annotation
+from astuner_tracing.tasks import Candidate, add_feedback
 
 Make = Callable[..., Any]
 START = 1_795_000_000 * 10**9
@@ -274,3 +275,38 @@ def test_tasks_without_a_right_answer_are_counted_and_warned_of(write: Make, ask
     assert "math" in done.err
     counts = json.loads(run_command("trace", "import", path, "--out", "tasks.jsonl", "--json", cwd=path.parent).out)
     assert counts["tasks_without_answer"] == 1
+
+
+GOOD, BAD = {"score": 0.9, "label": "pass"}, {"score": 0.6, "label": "fail"}
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "is_reference"),
+    [
+        ([BAD], False),
+        ([GOOD], True),
+        ([{"score": 0.0}], False),
+        ([{"score": 1.0}], True),
+        ([{"label": "failed"}], False),
+        ([{"score": 0.0, "annotator": "code"}], False),
+        # The parts of a reward have no label, and say nothing of the whole.
+        ([BAD, {"score": 1.0, "user": "format"}, {"score": 1.0, "user": "length"}], False),
+        ([BAD, {"score": 1.0, "annotator": "human"}], True),
+        ([GOOD, {"label": "thumbs_down", "annotator": "human"}], False),
+        ([BAD, {"comment": "fine", "annotator": "human"}], False),
+        ([{"comment": "no judgement"}], True),
+    ],
+)
+def test_an_answer_whose_only_evaluation_is_bad_is_no_reference(
+    write: Make, asked: Make, evaluations: list[dict[str, Any]], is_reference: bool
+):
+    said = [feedback(trace=1, **{"annotator": "llm", **one}) for one in evaluations]
+    found = rows(write(asked(1, "A?"), *said))["A?"]
+    assert ("answer" in found, "rejected_answer" in found) == (is_reference, not is_reference)
+
+
+def test_the_label_of_an_evaluation_that_is_selected_says_more_than_its_score():
+    candidate = Candidate(query="A?", answer="4", reference="4", source="s", trace_id="1", span_id="1", time_ns=0)
+    for said, reference in ((BAD, None), (GOOD, "4")):
+        judged = add_feedback(candidate, [Annotation(annotator="llm", **said)], good_from=0.5)
+        assert (judged.reference, judged.reward) == (reference, said["score"])

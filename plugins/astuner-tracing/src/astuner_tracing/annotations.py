@@ -21,8 +21,12 @@ CONVERSATION = "gen_ai.conversation.id"
 _FEEDBACK_EVENTS = ("feedback", "user_feedback", "user.feedback", "annotation")
 _FEEDBACK_ATTRIBUTES = ("feedback", "user_feedback")
 _FEEDBACK_KEYS = ("score", "thumbs", "label", "comment", "correction", "rating")
-_GOOD = frozenset({"thumbs_up", "thumbsup", "up", "like", "liked", "good", "correct", "positive", "yes", "accepted"})
-_BAD = frozenset({"thumbs_down", "thumbsdown", "down", "dislike", "disliked", "bad", "incorrect", "wrong", "negative", "no"})
+_GOOD = frozenset(
+    {"thumbs_up", "thumbsup", "up", "like", "liked", "good", "correct", "positive", "yes", "accepted", "pass", "passed"}
+)
+_BAD = frozenset(
+    {"thumbs_down", "thumbsdown", "down", "dislike", "disliked", "bad", "incorrect", "wrong", "negative", "no", "fail", "failed"}
+)
 
 
 def parse_annotation(
@@ -125,4 +129,16 @@ def _merge(earlier: Annotation, later: Annotation) -> Annotation:
 def mean_score(annotations: Sequence[Annotation]) -> float | None:
     """Return the mean of the scores; None if there are none."""
     scores = [annotation.score for annotation in annotations if annotation.score is not None]
+    return sum(scores) / len(scores) if scores else None
+
+
+def judge_answer(annotations: Sequence[Annotation]) -> float | None:
+    """Return how right an answer is, from 0 to 1 or on the scale of the scores; None if nothing says so.
+
+    The label of an evaluation, such as `fail`, says more than its score, whose scale is unknown. A person's score is from 0 to 1.
+    """
+    programs = [one for one in annotations if one.annotator != "human"]
+    labelled = [score for one in programs if (score := _score_label(one.label)) is not None]
+    people = [one.score for one in annotations if one.annotator == "human" and one.score is not None]
+    scores = [*people, *(labelled or [one.score for one in programs if one.score is not None])]
     return sum(scores) / len(scores) if scores else None

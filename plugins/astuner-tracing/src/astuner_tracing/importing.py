@@ -140,13 +140,14 @@ def _find_flaw(turn: Turn) -> str | None:
 
 def _add_annotation(spool: Spool, options: TracingOptions, tally: Tally) -> None:
     for annotation in spool.annotations():
-        if annotation.annotator not in options.annotators:
-            continue
+        selected = annotation.annotator in options.annotators
         if options.annotation_names and annotation.name not in options.annotation_names:
-            continue
-        tally.annotations += 1
+            selected = False
+        if not selected:
+            annotation = evolve(annotation, counted=False, correction=None)
         meant = spool.find_tasks(annotation)
-        tally.unmatched_annotations += not meant
+        tally.annotations += selected
+        tally.unmatched_annotations += selected and not meant
         for number in meant:
             # The correction of a whole trace belongs to its last turn.
             is_last = annotation.span_id is not None or number == meant[-1]

@@ -48,6 +48,8 @@ class Annotation:
     correction: str | None = None
     """The answer as it should have been."""
     time_ns: int = 0
+    counted: bool = True
+    """Whether the options select it. One that they do not is no feedback, but a bad one still makes no answer right."""
 
     @property
     def says_more(self) -> bool:

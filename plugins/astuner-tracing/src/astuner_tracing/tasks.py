@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from astuner.shared.tabular import make_content_id
-from astuner_tracing.annotations import mean_score, merge_annotations
+from astuner_tracing.annotations import judge_answer, mean_score, merge_annotations
 from astuner_tracing.records import Annotation
 from astuner_tracing.turns import Turn
 
@@ -123,20 +123,26 @@ def build_candidate(turn: Turn, *, keeps_system_prompt: bool) -> Candidate:
 
 
 def add_feedback(candidate: Candidate, said: Sequence[Annotation], *, good_from: float) -> Candidate:
-    """Add the feedback on the answer. A score below `good_from` means that the recorded answer is not the right one."""
-    counted = merge_annotations(said)
+    """Add the feedback on the answer. A score below `good_from` means that the recorded answer is not the right one.
+
+    Where no feedback that counts has a score, what others say decides that, and nothing else.
+    """
+    counted = merge_annotations([one for one in said if one.counted])
+    judged = judge_answer(counted)
+    if judged is None:
+        judged = judge_answer(merge_annotations([one for one in said if not one.counted]))
+    wrong = judged is not None and judged < good_from
     if not counted:
-        return candidate
+        return evolve(candidate, reference=None) if wrong else candidate
     score = mean_score(counted)
     # The last correction of all counts, even if its user added other feedback later.
-    in_time = sorted(said, key=lambda one: one.time_ns)
+    in_time = sorted((one for one in said if one.counted), key=lambda one: one.time_ns)
     correction = next((one.correction for one in reversed(in_time) if one.correction), None)
-    disliked = score is not None and score < good_from
     return evolve(
         candidate,
         reward=score,
-        disliked=disliked,
-        reference=correction or (None if disliked else candidate.answer),
+        disliked=wrong and score is not None,
+        reference=correction or (None if wrong else candidate.answer),
         labels=[one.label for one in counted if one.label],
         feedback=[_feedback(one) for one in counted],
     )
