@@ -401,7 +401,6 @@ def test_googles_schemas_are_json_schemas_in_upper_case(schema: Any) -> None:
             {"contents": [USER, {"role": "model", "parts": [{"functionCall": {}}]}, USER]},
             "contents[1].parts[0].functionCall.name",
         ),
-        ({"contents": [USER, {"role": "model", "parts": [{"text": "One and"}]}]}, "contents"),
         (
             {"contents": [{"role": "user", "parts": [{"functionResponse": {"response": {}}}]}]},
             "contents[0].parts[0].functionResponse.name",

@@ -428,3 +428,38 @@ async def test_engines_that_speak_chat_get_a_chat_body(serving: Any) -> None:
         {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
     ]
     assert [message["role"] for message in engine.bodies[1]["messages"]] == ["system", "user", "assistant", "tool"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_can_be_asked_for_again(serving: Any, stream: bool) -> None:
+    async with serving("three") as stage:
+        made = await stage.client().responses.create(model="any", input="hello", stream=stream)
+        whole = [event async for event in made][-1].response if stream else made
+        found = await stage.socket_client().responses.retrieve(whole.id)
+    assert found == whole
+
+
+@pytest.mark.asyncio
+async def test_a_response_that_is_not_stored_or_not_known_is_not_found(serving: Any) -> None:
+    async with serving("three") as stage:
+        made = await stage.client().responses.create(model="any", input="hello", store=False)
+        for name in (made.id, "resp_other"):
+            with pytest.raises(openai.NotFoundError, match="not found in this episode"):
+                await stage.client().responses.retrieve(name)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mode", ["auto", "required"])
+async def test_only_allowed_tools_are_offered(serving: Any, renderer: Any, mode: str) -> None:
+    note = {"type": "custom", "name": "note"}
+    choice = {"type": "allowed_tools", "mode": mode, "tools": [{"type": "custom", "name": "note"}, {"type": "web_search"}]}
+    async with serving("three") as stage:
+        tools = [ADD, note, {"type": "web_search"}]
+        answer = await stage.client().responses.create(model="any", input="hello", tools=tools, tool_choice=choice)
+        wrong = {**choice, "tools": [{"type": "function", "name": "other"}]}
+        with pytest.raises(openai.BadRequestError, match="among: add, note"):
+            await stage.client().responses.create(model="any", input="hello", tools=tools, tool_choice=wrong)
+    prompt = renderer.decode(stage.recorder.calls[0].prompt_ids.tolist())
+    assert ('"note"' in prompt, '"add"' in prompt) == (True, False)
+    assert answer.tool_choice.mode == mode

@@ -104,6 +104,11 @@ def read_bool(value: Any) -> bool | None:
     return item if isinstance(item, bool) else None
 
 
+def mend_message(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object of JSON values, mended as `mend_texts` does."""
+    return mend_texts(value)
+
+
 def mend_texts(value: T) -> T:
     """Return JSON values whose text is valid Unicode, keys included; the same object if nothing had to be mended."""
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, field, frozen
 
-from astuner.contract.plain_values import mend_texts, read_text
+from astuner.contract.plain_values import mend_message, mend_texts, read_text
 from astuner.contract.verdicts import Unjudged as Unjudged
 from astuner.contract.verdicts import Verdict as Verdict
 
@@ -210,7 +210,7 @@ class Call:
     """Reason code, when no token of this call may be trained: `frozen_agent`, `constrained`, `aborted`…"""
     messages: tuple[Message, ...] = field(default=(), converter=_to_recorded)
     """The messages of the request that the parent's did not have, and the tools when there is no parent."""
-    reply: Message = field(factory=dict, converter=mend_texts)
+    reply: Message = field(factory=dict, converter=mend_message)
     tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_to_recorded)
     temperature: float = 1.0
     latency_s: float = 0.0

@@ -81,11 +81,6 @@ def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
             turns[-1][1].extend(blocks)
         else:
             turns.append((role, blocks))
-    if turns[-1][0] == "assistant":
-        raise bad_request(
-            "The last message is the assistant's, but prefilled answers are not supported; end with a message of the user.",
-            "messages",
-        )
     for role, blocks in turns:
         yield from [_assistant(blocks)] if role == "assistant" else _split_turn(role, blocks)
 

@@ -56,7 +56,6 @@ def read_contents(contents: Any) -> Iterator[Mapping[str, Any]]:
     if not isinstance(contents, list) or not contents:
         raise bad_request("'contents' must be a list with at least one content.", "contents")
     calls = _Calls()
-    role = "user"
     for number, content in enumerate(contents):
         place = f"contents[{number}]"
         parts = _read_parts(content, place)
@@ -69,11 +68,6 @@ def read_contents(contents: Any) -> Iterator[Mapping[str, Any]]:
             raise bad_request(f"{place}.parts is empty.", f"{place}.parts")
         else:
             yield from _read_turn(parts, calls)
-    if role == "model":
-        raise bad_request(
-            "The last content is the model's, but prefilled answers are not supported; end with a content of the user.",
-            "contents",
-        )
 
 
 Part = tuple[str, Mapping[str, Any]]

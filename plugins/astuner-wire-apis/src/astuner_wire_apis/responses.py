@@ -15,6 +15,7 @@ from astuner.model.gateway.wire_apis import (
     ChatRequest,
     Delta,
     GenerationRoute,
+    KeptRoute,
     WireApi,
     encode_event,
     encode_json,
@@ -73,6 +74,13 @@ class ResponseWriter:
     _streamed: int = field(default=0, init=False)
     """Number of those that were streamed."""
     _events: int = field(default=0, init=False)
+    _finished: Mapping[str, Any] | None = field(default=None, init=False)
+
+    def write_kept(self) -> tuple[str, bytes] | None:
+        """Return the id and the body of the response, unless it has failed or the client wants it forgotten."""
+        if self._finished is None or not self._finished["store"]:
+            return None
+        return f"{PREFIX}{self.id}", encode_json(self._finished)
 
     def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
@@ -81,7 +89,8 @@ class ResponseWriter:
             pass
         for _ in self._end(answers[0]):
             pass
-        return encode_json(self._response(*_outcome(answers[0]), usage=usage(answers[0])))
+        self._finished = self._response(*_outcome(answers[0]), usage=usage(answers[0]))
+        return encode_json(self._finished)
 
     def write_opening(self) -> bytes:
         """Return the events before the first item."""
@@ -100,7 +109,8 @@ class ResponseWriter:
     def write_closing(self, answers: Sequence[Answer]) -> bytes:
         """Return the response as a whole."""
         status, details = _outcome(answers[0])
-        return self._event(f"response.{status}", response=self._response(status, details, usage=usage(answers[0])))
+        self._finished = self._response(status, details, usage=usage(answers[0]))
+        return self._event(f"response.{status}", response=self._finished)
 
     def write_failure(self, error: ApiError) -> bytes:
         """Return the response as a failure."""
@@ -216,11 +226,12 @@ class ResponseWriter:
 
 
 RESPONSES = WireApi(
-    routes=(GenerationRoute("/v1/responses", responses_request),),
+    routes=(GenerationRoute("/v1/responses", responses_request), KeptRoute("/v1/responses/{model}")),
+    write_kept=ResponseWriter.write_kept,
     make_writer=lambda request, id_, model: ResponseWriter(request=request, id=id_, model=model),
     format_error=partial(rename_messages, name="input"),
 )
-"""The API of OpenAI's newer SDKs. It stores nothing but the episode's records."""
+"""The API of OpenAI's newer SDKs. The last responses of an episode can be asked for by their ids."""
 
 
 def usage(answer: Answer) -> Mapping[str, Any]:

@@ -93,6 +93,13 @@ def _tool_choice(choice: Any, tools: Toolbox) -> Any:
     if find_hosted(choice) in tools.hosted:
         # The tool is left out.
         return "auto"
+    listed = choice.get("tools") if kind == "allowed_tools" else None
+    if isinstance(listed, list):
+        named = [_tool_choice(one, tools) for one in listed if find_hosted(one) not in tools.hosted]
+        if listed and not named:
+            # All of them are left out.
+            return "none"
+        return {"type": kind, kind: {"mode": choice.get("mode"), "tools": named}}
     if kind not in CHOSEN:
         return choice
     name, namespace = choice.get("name") if kind in NAMED else kind, choice.get("namespace")

@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from astuner.model.gateway.wire_apis import bad_request, format_value
+from astuner.model.gateway.wire_apis import bad_request, describe_custom, format_value
 
 FUNCTION = ("description", "parameters", "strict")
 """What a function has besides its name."""
@@ -126,7 +126,7 @@ class Toolbox:
             raise bad_request(f"{place} must be a {kind} with a name.", place)
         described = {key: tool[key] for key in FUNCTION if tool.get(key) is not None}
         if kind == "custom":
-            described = _describe_custom(tool, place)
+            described = describe_custom(tool, place)
         return self._add(ToolForm(kind, name, namespace), described)
 
     def _read_nameless(self, tool: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -154,29 +154,6 @@ def find_hosted(tool: Any) -> str | None:
     if kind == "tool_search":
         return None if tool.get("execution") == "client" else kind
     return next((name for name in HOSTED if kind.startswith(name)), None) if isinstance(kind, str) else None
-
-
-def _describe_custom(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Describe a tool that takes free-form text as a function of one string. A grammar is described, not enforced."""
-    texts = _load_texts()["custom"]
-    wanted = tool.get("format")
-    description = tool.get("description")
-    parts = [description] if isinstance(description, str) and description else []
-    if wanted is not None and (not isinstance(wanted, dict) or wanted.get("type") not in ("text", "grammar")):
-        raise bad_request(f"{place}.format must be an object of type text or grammar.", f"{place}.format")
-    if wanted is not None and wanted["type"] == "grammar":
-        rules = {key: wanted.get(key) for key in ("syntax", "definition")}
-        if not all(isinstance(value, str) for value in rules.values()):
-            raise bad_request(f"{place}.format needs 'syntax' and 'definition', both strings.", f"{place}.format")
-        parts.append(texts["grammar"].format(**rules))
-    parameters = {
-        "type": "object",
-        "properties": {"input": {"type": "string", "description": texts["input"]}},
-        "required": ["input"],
-        "additionalProperties": False,
-    }
-    # Some templates want a description.
-    return {"description": "\n\n".join(parts), "parameters": parameters}
 
 
 @cache

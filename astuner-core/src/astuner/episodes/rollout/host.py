@@ -46,6 +46,7 @@ async def open_rollouts(
     `say` gets the startup progress of an engine that starts programs, if it has a method `report_to(say)`.
     """
     from astuner.model.gateway import Gateway
+    from astuner.model.gateway.embeddings import EmbeddingsServer
 
     guard_tasks(asyncio.get_running_loop())
     options = run_info.config.gateway
@@ -72,6 +73,8 @@ async def open_rollouts(
             max_body_bytes=options.max_body_bytes,
             max_connections=options.max_connections,
             disabled_plugins=run_info.config.plugins.disabled,
+            cors_origins=options.cors_origins,
+            embedder=EmbeddingsServer.choose(options.embeddings, options.embeddings_key_env),
         )
         await gateway.start()
         stack.push_async_callback(gateway.close)

@@ -29,7 +29,12 @@ def authorise(find_recorder: FindRecorder, key: str) -> tuple[EpisodeRecorder, C
 
 async def read_body(scope: Scope, receive: Receive, limit: BodyLimit) -> bytes | bytearray:
     """Read a body within a limit; raises ApiError."""
-    declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    headers = dict(scope["headers"])
+    encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+    if encoding != "identity":
+        text = f"The body has the content-encoding {encoding[:40]!r}, which is not read here; send it uncompressed."
+        raise ApiError(415, text, code="unsupported_content_encoding", retry=False)
+    declared = headers.get(b"content-length", b"")
     # Python refuses to parse numbers with thousands of digits.
     more = not (declared.isdigit() and (len(declared) > 18 or int(declared) > limit.max_bytes))
     if not more:

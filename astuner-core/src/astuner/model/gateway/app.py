@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 
+from astuner.model.gateway import embeddings
 from astuner.model.gateway.admission import FindRecorder, authorise, read_body
 from astuner.model.gateway.api_keys import Caller, read_target_tag
 from astuner.model.gateway.recording.messages import normalise
 from astuner.model.gateway.recording.request import ChatRequest
 from astuner.model.gateway.reply_sending import collect_answers, send_refusal, send_reply, send_stream
 from astuner.model.gateway.route_table import App, NotServed, Receive, RouteTable, Scope, Send
-from astuner.model.gateway.wire_apis import CountRoute, GenerationRoute, Normalise, Route, WireApi, encode_json
+from astuner.model.gateway.wire_apis import CountRoute, GenerationRoute, KeptRoute, Normalise, Route, WireApi, encode_json
 from astuner.model.gateway.wire_apis.fields import parse_body
 from astuner.model.http_server import LARGE_BODY
 from astuner.model.rendering.encoding import LongText
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 CANCELS = "astuner.cancels"
 """The extension of a server, in the scope, that cancels the application when the client leaves, and sends it no message."""
 
-HEALTH = "/healthz"
+HEALTH = ("/health", "/healthz")
 
 
 @frozen(kw_only=True, eq=False)
@@ -52,6 +53,7 @@ def make_app(
     max_body_bytes: int | None,
     wire_apis: Sequence[WireApi] | None = None,
     disabled_plugins: Collection[str] = (),
+    embedder: embeddings.EmbeddingsServer | None = None,
 ) -> App:
     """Make the application; without `wire_apis` it serves core's own and, once their paths are called, the installed ones."""
     service = Service(find_recorder=find_recorder, model_name=model_name, max_body_bytes=max_body_bytes)
@@ -61,8 +63,10 @@ def make_app(
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            if scope["path"] == HEALTH:
+            if scope["path"] in HEALTH:
                 await _report_health(scope, send)
+            elif scope["path"] == embeddings.PATH:
+                await embeddings.pass_embeddings_on(embedder, find_recorder, max_body_bytes, scope, receive, send)
             else:
                 answer, parameters = table.find(scope)
                 await answer({**scope, "path_params": parameters}, receive, send)
@@ -87,6 +91,9 @@ def _make_answer(api: WireApi, route: Route, service: Service) -> App:
             if isinstance(route, CountRoute):
                 body = await read_body(scope, receive, recorder.find_body_limit(service.max_body_bytes))
                 answered = route.write(await _count(body, route, recorder, caller))
+            elif isinstance(route, KeptRoute):
+                await send_reply(send, 200, recorder.find_kept(scope["path_params"]["model"]))
+                return
             else:
                 answered = route.write(_find_model(scope["path_params"].get("model"), service.model_name))
             await send_reply(send, 200, encode_json(answered))
@@ -125,7 +132,7 @@ class Generation:
         else:
             # Without messages there is nothing to wait for.
             watch = None if CANCELS in scope.get("extensions", ()) else asyncio.create_task(_watch(receive, turn))
-            await self._serve(turn, request, watch, send)
+            await self._serve(turn, request, recorder, watch, send)
 
     async def _read_body(self, scope: Scope, receive: Receive, recorder: EpisodeRecorder, caller: Caller) -> bytes | bytearray:
         try:
@@ -161,13 +168,18 @@ class Generation:
         request = self.route.read(parsed, read_messages)
         return request if tag is None else evolve(request, target_tag=tag)
 
-    async def _serve(self, turn: Turn, request: ChatRequest, watch: asyncio.Task[None] | None, send: Send) -> None:
+    async def _serve(
+        self, turn: Turn, request: ChatRequest, recorder: EpisodeRecorder, watch: asyncio.Task[None] | None, send: Send
+    ) -> None:
         writer = self.api.make_writer(request, turn.id, self.service.model_name)
         try:
             if request.stream:
                 await send_stream(turn, request.choices, writer, self.api.stream_type, send)
+                recorder.keep(self.api.write_kept(writer))
             else:
-                await send_reply(send, 200, writer.write_whole(await collect_answers(turn, request.choices)))
+                body = writer.write_whole(await collect_answers(turn, request.choices))
+                recorder.keep(self.api.write_kept(writer))
+                await send_reply(send, 200, body)
         except ApiError as error:
             await send_refusal(send, self.api, error)
         except ConnectionAbortedError:
@@ -199,7 +211,7 @@ def _find_model(asked: str | None, served: str) -> str:
 
 async def _report_health(scope: Scope, send: Send) -> None:
     if scope["method"] not in ("GET", "HEAD"):
-        raise NotServed(f"{scope['method']} {HEALTH} is not served.", ("GET", "HEAD"))
+        raise NotServed(f"{scope['method']} {scope['path']} is not served.", ("GET", "HEAD"))
     await send_reply(send, 200, encode_json({"status": "ok"}))
 
 

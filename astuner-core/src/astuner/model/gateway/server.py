@@ -14,12 +14,13 @@ from attrs import define, field
 from astuner.contract.errors import AstunerError
 from astuner.model.gateway.api_keys import new_secret
 from astuner.model.gateway.app import make_app
+from astuner.model.gateway.embeddings import EmbeddingsServer
 from astuner.model.gateway.plain_openai import client_library
 from astuner.model.gateway.recording.recorder import EpisodeRecorder
 from astuner.model.gateway.route_table import App
 from astuner.model.gateway.transport import make_client
 from astuner.model.gateway.tuner import GatewayTuner, ModelFacts
-from astuner.model.http_server import ServerLimits, guard_hosts, listen, make_server
+from astuner.model.http_server import ServerLimits, allow_origins, guard_hosts, listen, make_server
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Engine
@@ -50,6 +51,9 @@ class Gateway:
     _model_name: str = field(default="astuner", kw_only=True)
     _disabled_plugins: Collection[str] = field(default=(), kw_only=True)
     """Names of wire APIs, or of their distributions, that are not served."""
+    _cors_origins: Collection[str] = field(default=(), kw_only=True)
+    """The origins of web pages that may call it."""
+    _embedder: EmbeddingsServer | None = field(default=None, kw_only=True)
     _recorders: dict[str, EpisodeRecorder] = field(factory=dict, init=False)
     _serials: Iterator[int] = field(factory=itertools.count, init=False)
     _pool: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(READERS, "gateway"), init=False)
@@ -83,9 +87,10 @@ class Gateway:
             model_name=self._model_name,
             max_body_bytes=self._max_body_bytes,
             disabled_plugins=self._disabled_plugins,
+            embedder=self._embedder,
         )
         self._socket = _listen(self._host, self._port)
-        guarded = guard_hosts(self._app, self._host, public_url=self._public_url)
+        guarded = guard_hosts(allow_origins(self._app, self._cors_origins), self._host, public_url=self._public_url)
         self._server = make_server(guarded, ServerLimits(max_connections=self._max_connections), name="gateway")
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         while not self._server.started:

@@ -130,6 +130,32 @@ class TemplateRenderer:
             raise bad_request("The model's chat template drops the system message that describes the tools.", "messages")
         return text
 
+    def render_beginning(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, kwargs: Mapping[str, Any]
+    ) -> str:
+        """Return the text of a conversation up to where its last message ends, which is the beginning of an answer.
+
+        Blanks at its end stay where the template keeps them, as transformers has it. Raises ApiError (400) as `render` does.
+        """
+        last = messages[-1]
+        content = str(last["content"])
+        if last.get("tool_calls") or (last.get("reasoning_content") and not content):
+            raise bad_request(
+                "The last message is the assistant's, and it is not the beginning of a text, which alone can be continued. End "
+                "with the results of its tool calls, or with a message of the user.",
+                f"messages[{len(messages) - 1}]",
+            )
+        if not content.strip():
+            return self.render(messages[:-1], tools, generate=True, kwargs=kwargs)
+        text = self.render(messages, tools, generate=False, kwargs=kwargs)
+        # A template may write the reasoning in front of a text in its own way.
+        for shown in (content.lstrip(), content.rpartition("</think>")[2].lstrip()):
+            if (start := text.rfind(shown.strip())) >= 0 and shown.strip():
+                return text[:start] + (shown if text.startswith(shown, start) else shown.strip())
+        raise bad_request(
+            "The model's chat template does not show the last message as it is, so it cannot be continued.", "messages"
+        )
+
     def encode(self, text: str) -> Ids:
         """Return the ids of a text; special tokens in it become their ids, none is added. The array is read-only."""
         return self._encode_cached(text) if len(text) <= LONGEST_CACHED else self._encode(text)

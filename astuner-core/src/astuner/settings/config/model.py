@@ -157,6 +157,12 @@ class Gateway:
     """Largest request that is accepted; by default 1 MiB and 32 bytes for each token of the context, at most 32 MiB."""
     max_connections: int = field(default=4096, validator=gt(0))
     """Open connections at a time; further clients wait. Fewer if the limit of open files (`ulimit -n`) is low."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins of web pages whose agents may call it, such as `http://localhost:5173`; `*` is every page. None by default."""
+    embeddings: str | None = None
+    """Address of an OpenAI-compatible API, with `/v1`, that answers `POST /v1/embeddings` of agents; null refuses them."""
+    embeddings_key_env: str | None = None
+    """The environment variable that holds the key of `embeddings`; null sends none."""
 
 
 def _check_directory_name(_: Any, attribute: Attribute[Any], value: str) -> None:

@@ -104,6 +104,18 @@ def encode_meaning(message: Message) -> bytes:
     return _COMPACT(fields).encode()
 
 
+def join_answers(messages: Sequence[Message]) -> list[Message]:
+    """Return messages in which an answer that continues the one before it is one with it."""
+    joined: list[Message] = []
+    for message in messages:
+        if joined and joined[-1]["role"] == message["role"] == "assistant" and not joined[-1].get("tool_calls"):
+            text = (joined[-1].get("content") or "") + (message.get("content") or "")
+            joined[-1] = {**joined[-1], **message, "content": text}
+        else:
+            joined.append(message)
+    return joined
+
+
 def _canonical(arguments: str) -> str:
     parsed = parse_arguments(arguments)
     if isinstance(parsed, str):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
-from astuner.model.gateway.recording.messages import normalise
+from astuner.model.gateway.recording.messages import join_answers, normalise
 from astuner.model.rendering.errors import bad_request
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Conversations:
             if added.parent is not None and added.kept > self._calls[added.parent].prompt_length:
                 parts.append((calls[added.parent].reply,))
             current = added.parent
-        return normalise([message for part in reversed(parts) for message in part][preamble:])
+        return normalise(join_answers([message for part in reversed(parts) for message in part][preamble:]))
 
 
 @frozen(eq=False)

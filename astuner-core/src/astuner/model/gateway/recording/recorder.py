@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from astuner.model.rendering import TemplateRenderer
 
 
+MOST_KEPT = 64
+"""Responses of an episode that can be asked for again."""
+
+
 class EpisodeRecorder:
     """The gateway's side of one episode: its keys, its token tree, its calls. Lives in the gateway's event loop."""
 
@@ -60,6 +64,7 @@ class EpisodeRecorder:
         parts = EpisodeParts(spec=spec, engine=engine, serial=serial, ledger=self.ledger, order=self.order, seeds=self._seeds)
         self._maker = choose_call_maker(parts, renderer)
         self._body_limit = find_body_limit(spec, engine.capabilities)
+        self._kept: dict[str, bytes] = {}
         self._turns: set[Turn] = set()
         self._closed = False
 
@@ -81,6 +86,19 @@ class EpisodeRecorder:
     def find_body_limit(self, max_bytes: int | None) -> BodyLimit:
         """Return the limit of a body's size: the configured one, or what the context needs at most."""
         return self._body_limit if max_bytes is None else BodyLimit(max_bytes)
+
+    def keep(self, response: tuple[str, bytes] | None) -> None:
+        """Keep a response under its id; of many, the last ones."""
+        if response is not None:
+            self._kept[response[0]] = response[1]
+            if len(self._kept) > MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+
+    def find_kept(self, response: str) -> bytes:
+        """Return a response that was kept; raises ApiError (404)."""
+        if response not in self._kept:
+            raise ApiError(404, f"Response with id '{response}' not found in this episode.", code="response_not_found")
+        return self._kept[response]
 
     def begin(self, request: ChatRequest, caller: Caller) -> Turn:
         """Start the calls of a request.

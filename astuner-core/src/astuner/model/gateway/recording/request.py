@@ -20,6 +20,8 @@ class ChatRequest:
     """One request of an agent."""
 
     messages: tuple[Message, ...]
+    continues: bool = False
+    """Whether the last message is the beginning of the answer, which the model continues."""
     target_tag: str | None = None
     """The target that the request names by its model, `SERVED@TAG`; None for that of its key."""
     prompts: tuple[str | tuple[int, ...], ...] = ()

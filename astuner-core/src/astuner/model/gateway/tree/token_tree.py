@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from astuner.contract.schema import Call, Message
 from astuner.contract.token_streams import prompt_length, stream_ids
-from astuner.model.gateway.recording.messages import extend_digest
+from astuner.model.gateway.recording.messages import extend_digest, join_answers
 from astuner.model.gateway.recording.request import ChatRequest
 from astuner.model.gateway.tree.prompt_cache import PromptCache, digest_text
 from astuner.model.rendering.errors import ApiError
@@ -41,6 +41,8 @@ class Placement:
     """Of the messages."""
     known: int
     """Number of messages that the parent already had."""
+    begun: Message | None = None
+    """The beginning of the answer, if the messages end with it."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -77,7 +79,29 @@ class TokenTree:
 
     def place(self, request: ChatRequest, agent: str, encode: Encode) -> Placement:
         """Find the longest recorded prefix of a request and encode the rest; raises what `encode` raises."""
+        if request.continues:
+            return self._place_begun(request, agent, encode)
         text = self.renderer.render(request.messages, request.tools, generate=True, kwargs=request.template_kwargs)
+        return self._place(request, agent, text, encode)
+
+    def _place_begun(self, request: ChatRequest, agent: str, encode: Encode) -> Placement:
+        """Place a request whose last message is the beginning of its answer: sampled ids stay, whatever was fed is encoded."""
+        tools, kwargs, messages = request.tools, request.template_kwargs, request.messages
+        text, begun = self.renderer.render_beginning(messages, tools, kwargs=kwargs), messages[-1]
+        before = evolve(request, messages=messages[:-1], continues=False)
+        digest = self._cache.digest_prefixes(before, agent)[-1]
+        for point in self._points.get(extend_digest(digest, begun), ()):
+            own = self._streams[point.call].output[: point.kept - point.prompt - (point.closed_by is not None)]
+            if not len(own) or text[point.text_length :] != self.renderer.decode(own.tolist()) or not self._begins(point, text):
+                continue
+            # The model said the beginning itself, so its ids stay.
+            kept, none = point.prompt + len(own), own[:0].copy()
+            ids, known = self._extend(point.call, kept, none), len(messages)
+            found = Placement(parent=point.call, kept=kept, prompt_ids=none, ids=ids, text=text, digest=digest, known=known)
+            return evolve(found, begun=begun)
+        return evolve(self._place(before, agent, text, encode), begun=begun)
+
+    def _place(self, request: ChatRequest, agent: str, text: str, encode: Encode) -> Placement:
         if not self._points:
             # Nothing is kept of a request that is refused here.
             ids = encode(text)
@@ -116,8 +140,9 @@ class TokenTree:
         stream = self._streams[call.index]
         stream.output = call.output_ids
         if usable:
-            point = evolve(stream.point, kept=prompt_length(call) + usable, reply=call.reply, closed_by=closed_by)
-            self._add(extend_digest(placement.digest, call.reply), point)
+            reply = call.reply if placement.begun is None else join_answers([placement.begun, call.reply])[0]
+            point = evolve(stream.point, kept=prompt_length(call) + usable, reply=reply, closed_by=closed_by)
+            self._add(extend_digest(placement.digest, reply), point)
 
     def _add(self, digest: bytes, point: _Point) -> None:
         points = self._points.get(digest, ())
@@ -127,16 +152,19 @@ class TokenTree:
 
     def _continue(self, point: _Point, request: ChatRequest, known: int, text: str, encode: Encode) -> tuple[int, Ids] | None:
         """Return how many ids stay and which are added, or None if the template does more than append here."""
-        recent = self._cache.find_prompt(point.call)
-        if recent is not None:
-            if not text.startswith(recent.text):
-                return None
-        elif digest_text(text[: point.text_length]) != point.text_digest:
+        if not self._begins(point, text):
             return None
         rest = text[point.text_length :]
         if point.reply is None:
             return point.kept, encode(rest)
         return self._continue_verbatim(point, rest, encode) or self._continue_rewritten(point, request, known, text, encode)
+
+    def _begins(self, point: _Point, text: str) -> bool:
+        """Whether a text begins with the rendered prompt of a point's call."""
+        recent = self._cache.find_prompt(point.call)
+        if recent is not None:
+            return text.startswith(recent.text)
+        return digest_text(text[: point.text_length]) == point.text_digest
 
     def _continue_verbatim(self, point: _Point, rest: str, encode: Encode) -> tuple[int, Ids] | None:
         """Continue after an answer that the template renders exactly as sampled."""

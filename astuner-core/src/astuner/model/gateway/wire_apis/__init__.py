@@ -17,6 +17,7 @@ from astuner.model.gateway.wire_apis.chat_completions import (
     chat_request,
     read_common_fields,
 )
+from astuner.model.gateway.wire_apis.chat_tools import describe_custom
 from astuner.model.gateway.wire_apis.fields import (
     INVALID_JSON,
     LARGEST,
@@ -36,6 +37,7 @@ from astuner.model.gateway.wire_apis.wire_api import (
     CountRoute,
     GenerationRoute,
     Headers,
+    KeptRoute,
     ModelRoute,
     Normalise,
     Route,
@@ -63,6 +65,7 @@ __all__ = [
     "Delta",
     "GenerationRoute",
     "Headers",
+    "KeptRoute",
     "Logprobs",
     "ModelRoute",
     "Normalise",
@@ -71,6 +74,7 @@ __all__ = [
     "Writer",
     "bad_request",
     "chat_request",
+    "describe_custom",
     "encode_event",
     "encode_json",
     "encode_meaning",

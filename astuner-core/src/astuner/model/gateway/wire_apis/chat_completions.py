@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from astuner.model.gateway.recording.messages import normalise
 from astuner.model.gateway.recording.request import ChatRequest
+from astuner.model.gateway.wire_apis.chat_tools import choose_tools, continues_answer, read_custom_calls, write_custom_call
 from astuner.model.gateway.wire_apis.fields import (
     LARGEST,
     read_flag,
@@ -51,23 +52,30 @@ def chat_request(body: Mapping[str, Any], read_messages: Normalise = normalise) 
         raise bad_request("'functions' is not served; send 'tools'.", "functions")
     if body.get("modalities") not in (None, [], ["text"]):
         raise bad_request("'modalities' may be ['text'] alone; no other output is served.", "modalities")
-    tools = _tools(read_list(body, "tools"))
-    choice = body.get("tool_choice") or "auto"
+    chosen = choose_tools(read_list(body, "tools"), body.get("tool_choice") or "auto")
+    sent = read_custom_calls(body.get("messages"))
+    messages = read_messages(sent)
+    common, continues = read_common_fields(body), continues_answer(messages, body)
+    if continues:
+        common["ignored"] = tuple(name for name in common["ignored"] if name != "continue_final_message")
     logprobs = read_flag(body, "logprobs", False)
     effort = read_text(body, "reasoning_effort")
     return ChatRequest(
-        messages=read_messages(body.get("messages")),
-        tools=tools,
-        calls_tools=bool(tools) and choice != "none",
+        messages=messages,
+        continues=continues,
+        tools=chosen.tools,
+        tool_forms=dict.fromkeys(chosen.custom, "custom"),
+        calls_tools=bool(chosen.tools) and chosen.choice != "none",
         parallel_tool_calls=read_flag(body, "parallel_tool_calls", True),
-        constraint=_tool_constraint(choice, tools) or _format_constraint(body.get("response_format")),
+        constraint=chosen.constraint or _format_constraint(body.get("response_format")),
         logprobs=logprobs,
         top_logprobs=(read_integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0) if logprobs else 0,
         max_tokens=read_integer(body, "max_completion_tokens", 1, LARGEST) or read_integer(body, "max_tokens", 1, LARGEST),
         # Templates of models with an effort setting use this name; others get an extra variable.
         template_kwargs={**({"reasoning_effort": effort} if effort else {}), **read_object(body, "chat_template_kwargs")},
-        body=body,
-        **read_common_fields(body),
+        # For engines that speak this API themselves, without its newer parts.
+        body={**body, "messages": sent, "tools": list(chosen.tools), "tool_choice": chosen.choice} if chosen.narrowed else body,
+        **common,
     )
 
 
@@ -94,11 +102,13 @@ class ChatWriter:
     id: str
     model: str
     created: int = field(factory=lambda: int(time.time()))
+    _custom: set[tuple[int, int]] = field(factory=set, init=False)
+    """Choices, and the numbers of their calls of custom tools, which are streamed in one piece."""
 
     def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
         choices = [
-            self._choice(number, "message", {**answer.reply, "refusal": None}, answer.finish_reason, answer.logprobs)
+            self._choice(number, "message", {**self._show(answer.reply), "refusal": None}, answer.finish_reason, answer.logprobs)
             for number, answer in enumerate(answers)
         ]
         return encode_json({**self._head(), "choices": choices, "usage": self._usage(answers)})
@@ -109,11 +119,18 @@ class ChatWriter:
 
     def write_delta(self, delta: Delta) -> bytes:
         """Return a chunk."""
-        return self._chunk(delta.choice, delta.fields, None, delta.logprobs)
+        fields, calls = delta.fields, delta.fields.get("tool_calls")
+        if calls and self.request.tool_forms:
+            self._custom.update((delta.choice, call["index"]) for call in calls if self._is_custom(call))
+            fields = {**fields, "tool_calls": [one for one in calls if (delta.choice, one["index"]) not in self._custom]}
+        return self._chunk(delta.choice, fields, None, delta.logprobs)
 
     def write_done(self, choice: int, answer: Answer) -> bytes:
-        """Return the chunk that carries the finish reason."""
-        return self._chunk(choice, {}, answer.finish_reason, answer.logprobs or None)
+        """Return the chunk that carries the finish reason, after the calls of custom tools."""
+        calls = enumerate(answer.reply.get("tool_calls") or () if self.request.tool_forms else ())
+        shown = [{"index": number, **write_custom_call(call)} for number, call in calls if self._is_custom(call)]
+        before = self._chunk(choice, {"tool_calls": shown}, None, None) if shown else b""
+        return before + self._chunk(choice, {}, answer.finish_reason, answer.logprobs or None)
 
     def write_closing(self, answers: Sequence[Answer]) -> bytes:
         """Return the usage, if requested, and the end."""
@@ -124,6 +141,14 @@ class ChatWriter:
     def write_failure(self, error: ApiError) -> bytes:
         """Return the error as an event, which SDKs raise."""
         return encode_event(error.body)
+
+    def _is_custom(self, call: Mapping[str, Any]) -> bool:
+        return self.request.tool_forms.get(call.get("function", {}).get("name")) == "custom"
+
+    def _show(self, reply: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self.request.tool_forms or not reply.get("tool_calls"):
+            return reply
+        return {**reply, "tool_calls": [write_custom_call(one) if self._is_custom(one) else one for one in reply["tool_calls"]]}
 
     def _chunk(self, choice: int, delta: Mapping[str, Any], finish_reason: str | None, logprobs: Logprobs) -> bytes:
         fields = self._choice(choice, "delta", delta, finish_reason, logprobs)
@@ -160,36 +185,14 @@ def describe_model(name: str) -> Mapping[str, Any]:
 CHAT_COMPLETIONS = WireApi(
     routes=(
         GenerationRoute("/v1/chat/completions", chat_request),
+        # As Azure's clients ask; any name of a deployment is the served model.
+        GenerationRoute("/openai/deployments/{model}/chat/completions", chat_request),
         ModelRoute("/v1/models", lambda name: {"object": "list", "data": [describe_model(name)]}),
         ModelRoute("/v1/models/{model}", describe_model),
     ),
     make_writer=lambda request, id_, model: ChatWriter(request=request, id=id_, model=model),
 )
 """The API that most agents speak."""
-
-
-def _tools(tools: list[Any]) -> tuple[Mapping[str, Any], ...]:
-    for place, tool in enumerate(tools):
-        function = tool.get("function") if isinstance(tool, dict) else None
-        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            raise bad_request(f"tools[{place}] must be a function with a name.", f"tools[{place}]")
-    return tuple(tools)
-
-
-def _tool_constraint(choice: Any, tools: tuple[Mapping[str, Any], ...]) -> Mapping[str, Any] | None:
-    if choice in ("auto", "none"):
-        return None
-    if not tools:
-        raise bad_request("'tool_choice' is set, but there are no 'tools'.", "tool_choice")
-    if choice == "required":
-        return {"type": "tool_call", "tools": tools}
-    function = choice.get("function") if isinstance(choice, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    named = tuple(tool for tool in tools if tool["function"]["name"] == name)
-    if not named:
-        known = ", ".join(tool["function"]["name"] for tool in tools)
-        raise bad_request(f"'tool_choice' is {choice!r}; use auto, none, required, or name one of: {known}.", "tool_choice")
-    return {"type": "tool_call", "tools": named}
 
 
 def _format_constraint(wanted: Any) -> Mapping[str, Any] | None:

@@ -53,10 +53,10 @@ class Writer(Protocol):
 
 
 def read_bearer(headers: Headers) -> str:
-    """Return the token of `Authorization: Bearer …`; empty when there is none."""
-    value = next((value for name, value in headers if name == b"authorization"), b"")
-    scheme, _, key = value.decode("latin-1").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else ""
+    """Return the token of `Authorization: Bearer …`, or of `api-key`, as Azure's clients send it; empty if there is none."""
+    known = dict(headers)
+    scheme, _, key = known.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return (key if scheme.lower() == "bearer" else known.get(b"api-key", b"").decode("latin-1")).strip()
 
 
 def rename_messages(error: ApiError, name: str) -> Mapping[str, Any]:
@@ -120,11 +120,24 @@ class ModelRoute:
     """Returns the answer for the model of this name."""
 
 
-Route = GenerationRoute | CountRoute | ModelRoute
+@frozen
+class KeptRoute:
+    """An earlier response of the episode, as `WireApi.write_kept` wrote it."""
+
+    method: ClassVar[str] = "GET"
+    path: str
+    """`{model}` in it is the id of the response."""
+
+
+Route = GenerationRoute | CountRoute | ModelRoute | KeptRoute
 
 
 def _find_no_key(query: bytes) -> str:
     return ""
+
+
+def _keep_nothing(writer: Writer) -> None:
+    return None
 
 
 @frozen(kw_only=True)
@@ -140,6 +153,8 @@ class WireApi:
     """Returns the API key of a request's headers; empty if they have none."""
     read_query_key: Callable[[bytes], str] = _find_no_key
     """Returns the API key of a request's query, for APIs that allow it there; empty if it has none."""
+    write_kept: Callable[[Any], tuple[str, bytes] | None] = _keep_nothing
+    """Returns the id and the body of a finished response that a `KeptRoute` answers with; None keeps nothing."""
     format_error: Callable[[ApiError], Mapping[str, Any]] = attrgetter("body")
     """Returns the JSON body of a refusal, in the shape that the API's clients raise."""
 
