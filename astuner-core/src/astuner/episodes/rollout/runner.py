@@ -17,6 +17,7 @@ from astuner.contract.protocols import EpisodeStore, Workflow
 from astuner.contract.schema import Episode, Failure, Group, Sampling, Split, Task, Unjudged
 from astuner.contract.user_values.changes import ChangeCounts
 from astuner.episodes.judging.group_judging import GIVEN_NO_REWARD, find_absent_agents, judge_group
+from astuner.episodes.rollout.different_prompts import describe_different_prompts
 from astuner.episodes.rollout.episode_attempt import EpisodeAttempt, RolloutTools
 from astuner.episodes.rollout.episode_failures import OWN, SURROUNDINGS, describe_rewarding_failures
 from astuner.episodes.rollout.isolation import Executor, InProcess, InThread, OnLoop
@@ -109,7 +110,7 @@ class RolloutRunner:
         judged = [group.result() for group in groups]
         for text in (*self._tools.limit.take_notices(), *self._tools.changes.take_notices()):
             self._notices.show(text)
-        for key, text in describe_rewarding_failures(judged).items():
+        for key, text in (describe_rewarding_failures(judged) | describe_different_prompts(judged)).items():
             self._notices.show_once(text, key)
         check_failure_budget(judged, self._config.failure_budget)
         return judged

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from astuner.contract.schema import Message, Request, Sampling
 from astuner.model.gateway.recording.call_maker import BegunTurn
+from astuner.model.gateway.recording.changed_history import find_rewritten
+from astuner.model.gateway.recording.messages import join_answers
 from astuner.model.gateway.recording.model_call import CallPlan, LiveCall
 from astuner.model.gateway.recording.turn import Turn
 from astuner.model.gateway.tree.raw_prompts import PlainParser
@@ -73,6 +75,8 @@ class TokenCallMaker:
     sessions: EngineSessions
     examiner: AnswerExaminer
     timeout_s: float | None
+    _last: dict[str, tuple[tuple[Message, ...], Message]] = field(factory=dict, init=False)
+    """The last request of each agent, and its answer."""
 
     def place(self, accepted: AcceptedRequest) -> list[Placement]:
         """Return the place of each prompt; raises ApiError, or LongText if `place_long` is to be called in a thread."""
@@ -87,6 +91,8 @@ class TokenCallMaker:
         request, agent = accepted.request, accepted.caller.agent
         for text in () if request.prompts else find_changes(self.renderer.shape, request.messages):
             self.ledger.notice(text)
+        for text in find_rewritten(*self._last.get(accepted.caller.name, ((), {})), request.messages):
+            self.ledger.notice(f"{accepted.caller.name}: {text}")
         rooms = self.prompts.find_rooms(accepted, places)
         draws = [self.seeds.draw(request, agent, placement.ids.tobytes()) for placement in places]
         turn = Turn(self.ids.make_response_id(agent, draws[0].seeds[0]), draws)
@@ -173,6 +179,11 @@ class TokenCallMaker:
         self.ledger.finish(accepted.caller, done)
         tree = self.prompts.choose_tree(request)
         self.order.change(partial(tree.add_reply, placement, done.call, done.usable, done.closed_by))
+        if done.error is None:
+            # An answer that was begun is one with its beginning.
+            own = len(request.messages) - request.continues
+            reply = join_answers([*request.messages[own:], done.call.reply])[0]
+            self._last[accepted.caller.name] = (request.messages[:own], reply)
         fault = self.examiner.find_fault(done, (*request.tools, *request.found_tools))
         self.ledger.ended_by = self.ledger.ended_by or fault
 
