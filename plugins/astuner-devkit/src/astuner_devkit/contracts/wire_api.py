@@ -133,8 +133,8 @@ class WireApiContract(Contract):
             assert SAID.encode() in written, f"{self._blame}: the answer {SAID!r} is missing in {written!r}"
 
     def test_an_answer_without_text_is_written(self) -> None:
-        """The model may say nothing: `content` is empty then, and the response is written all the same."""
-        reply = {"role": "assistant", "content": ""}
+        """The model may say nothing: `content` is empty then, or null next to calls, and the response is written all the same."""
+        reply = {"role": "assistant", "content": None}
         answer = Answer(reply=reply, finish_reason="stop", prompt_tokens=3, completion_tokens=1)
         for body in self._bodies():
             request = self._read(self._generation, body)

@@ -120,16 +120,18 @@ class ModelRoute:
     """Returns the answer for the model of this name."""
 
 
+def _write_nothing(name: str) -> Mapping[str, Any]:
+    return {}
+
+
 @frozen
-class KeptRoute:
-    """An earlier response of the episode, as `WireApi.write_kept` wrote it."""
+class KeptRoute(ModelRoute):
+    """An earlier response of the episode, as `WireApi.write_kept` wrote it; `{model}` in its path is the response's id."""
 
-    method: ClassVar[str] = "GET"
-    path: str
-    """`{model}` in it is the id of the response."""
+    write: Callable[[str], Mapping[str, Any]] = _write_nothing
 
 
-Route = GenerationRoute | CountRoute | ModelRoute | KeptRoute
+Route = GenerationRoute | CountRoute | ModelRoute
 
 
 def _find_no_key(query: bytes) -> str:
