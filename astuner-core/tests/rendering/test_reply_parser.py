@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.model.rendering.reply_parser import AnswerParser
+from astuner.model.rendering.reply_parser import AnswerParser, Piece
 from astuner.model.rendering.tool_calls import STYLES
 from astuner.model.rendering.tool_calls.sampled_json import read_call
 
@@ -87,11 +87,11 @@ def test_a_call_that_was_cut_off_stays_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("arguments", ['{"a":1,  "b": 2}', "{ }", '{"é": "\\u4e2d 中"}', '{"a": {"b": [1, {"c": null}]}}'])
 def test_arguments_are_the_models_own_text(arguments: str) -> None:
-    assert read_call(f' {{"name":"add" , "arguments" :{arguments}}} ') == ("add", arguments)
+    assert read_call(f' {{"name":"add" , "arguments" :{arguments}}} ') == Piece("tool_call", arguments, "add")
 
 
 def test_arguments_written_as_a_string_are_unpacked() -> None:
-    assert read_call('{"name": "add", "arguments": "{\\"a\\": 1}"}') == ("add", '{"a": 1}')
+    assert read_call('{"name": "add", "arguments": "{\\"a\\": 1}"}') == Piece("tool_call", '{"a": 1}', "add")
 
 
 def test_calls_beyond_the_first_are_dropped_where_one_is_wanted() -> None:
@@ -115,7 +115,7 @@ def test_where_the_text_is_cut_into_parts_does_not_matter(parts: list[str], cuts
 def test_any_json_object_is_read_back(arguments: dict[str, Any], indent: int) -> None:
     text = json.dumps(arguments, indent=indent or None)
     read = read_call(json.dumps({"name": "f"})[:-1] + f', "arguments": {text}}}')
-    assert read == ("f", text)
+    assert read == Piece("tool_call", text, "f")
 
 
 KEPT = evolve(STYLES["hermes"], splits=False)

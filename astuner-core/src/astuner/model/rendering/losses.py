@@ -12,10 +12,16 @@ if TYPE_CHECKING:
     from astuner.model.rendering.template_shape import TemplateShape
 
 
-def describe_losses(shape: TemplateShape, *, tools_in_system: bool, unknown_calls: bool) -> tuple[str, ...]:
+LONGEST_SHOWN = 300
+"""Characters of an answer that a notice shows."""
+
+
+def describe_losses(
+    shape: TemplateShape, *, tools_in_system: bool, tool_call_format: str, unread: tuple[str, str] | None
+) -> tuple[str, ...]:
     """Return a notice for each part of a conversation that a template does not show as it is given.
 
-    `unknown_calls`: it writes tool calls in a form that no parser reads.
+    `unread`: an answer that it writes and that does not come back through the parser, and what is read of it.
     """
     who = "model.path: the model's chat template"
     found = []
@@ -23,14 +29,21 @@ def describe_losses(shape: TemplateShape, *, tools_in_system: bool, unknown_call
         found.append(f"{who} does not show tools, so they go into the system message (model.tools_in_prompt).")
     elif not shape.shows_tools:
         found.append(f"{who} does not show tools: the model sees only what the agent's own messages say about them.")
+    if shape.inline_calls:
+        found.append(
+            f"{who} does not show tool calls, so they go into the text of an answer, as tool_call_format '{tool_call_format}' "
+            "writes them, and are read from there."
+        )
     if not shape.shows_system:
         found.append(f"{who} takes no system message, so it goes before the text of the first user message.")
     if not shape.many_calls:
         found.append(f"{who} shows one tool call per message: only the first of an answer is returned.")
-    if unknown_calls:
+    if unread is not None:
+        text, difference = unread
+        shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
         found.append(
-            f"{who} writes tool calls in an unknown form. They are read as <tool_call> JSON, so the model's own calls may stay "
-            "text; set model.tool_call_format."
+            f"{who} writes an answer that tool_call_format '{tool_call_format}' does not read back: {shown!r} {difference}. So "
+            "will be what the model writes in this form; set model.tool_call_format if another one fits."
         )
     return tuple(found)
 

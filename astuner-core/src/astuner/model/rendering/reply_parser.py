@@ -19,6 +19,8 @@ class Piece:
     """The text, or the arguments of a tool call: verbatim if they are JSON, else encoded as JSON."""
     name: str = ""
     """Name of the tool."""
+    id: str = ""
+    """The id that the model wrote for the call, if its format has one."""
 
 
 class ReplyParser(Protocol):
@@ -51,19 +53,22 @@ class CallFormat(Protocol):
     """How a family of models writes tool calls."""
 
     @property
-    def opener(self) -> str:
-        """The string that begins a call, or a section of calls."""
+    def openers(self) -> tuple[str, ...]:
+        """The strings that begin a call, or a section of calls."""
 
     @property
     def bare(self) -> str:
         """The character that begins a call when an answer begins with it, or nothing."""
 
     @property
-    def closers(self) -> str:
-        """The characters with which a call can end."""
+    def closers(self) -> tuple[str, ...]:
+        """The strings with which a call can end."""
 
-    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
-        """Read the calls at the start of a text; None if more text is needed, which `final` rules out."""
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool, salvage: bool = False) -> ParsedCalls | None:
+        """Read the calls at the start of a text; None if more text is needed, which `final` rules out.
+
+        `salvage`: at the end of an answer, a call without its closing marker is read if its arguments are complete.
+        """
 
 
 @frozen(kw_only=True)
@@ -73,12 +78,16 @@ class Style:
     calls: CallFormat
     think: tuple[str, str] = field(default=("<think>", "</think>"))
     """The markers around the reasoning, at the start of an answer."""
+    frames: tuple[str, ...] = ()
+    """The markers around the text of an answer, which are not part of it."""
     splits: bool = True
     """Whether reasoning is separate from the content; otherwise it stays there as written."""
+    salvage: bool = False
+    """Whether a call that breaks off after its arguments is read."""
 
     def __call__(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
         """Return a parser for the answer to a rendered prompt."""
-        thinking = prompt.rstrip().endswith(self.think[0])
+        thinking = prompt.rstrip().endswith(self.think[0].rstrip())
         return AnswerParser(self, tools=tools, parallel=parallel, thinking=thinking)
 
 
@@ -95,6 +104,10 @@ class AnswerParser:
         self.malformed = 0
         self.dropped = 0
         self._format = style.calls
+        self._salvage = style.salvage
+        self._frames = style.frames
+        self._markers = (*(style.calls.openers if tools else ()), *style.frames)
+        self._longest_closer = max(map(len, style.calls.closers))
         self._think, self._think_end = style.think
         self._tools = tools
         self._parallel = parallel
@@ -138,7 +151,11 @@ class AnswerParser:
             if self._thinks == "reasoning":
                 self._held = text[len(self._think) :]
             self._state = self._thinks
-        elif not self._think.startswith(text):
+        elif self._thinks == "reasoning" and text.startswith(self._think_end):
+            # Some templates begin an answer without reasoning with the end of it.
+            self._held = text[len(self._think_end) :]
+            self._state = "after"
+        elif not any(marker.startswith(text) for marker in (self._think, self._think_end)):
             self._begin(text)
         yield from ()
 
@@ -190,22 +207,29 @@ class AnswerParser:
             self._enter_call(len(self._held) - len(text))
 
     def _read_content(self) -> Iterator[Piece]:
-        if not self._tools:
-            certain, self._held = self._held, ""
-        else:
-            place = self._held.find(self._format.opener)
-            if place >= 0:
+        while self._state == "content":
+            place, marker = _find_first(self._held, self._markers)
+            if marker and marker not in self._frames:
                 certain = self._held[:place].rstrip()
                 self._enter_call(place)
                 self._gap = self._gap[len(certain) :]
-            else:
-                certain = self._held[: len(self._held) - partial_marker_length(self._held, (self._format.opener,))].rstrip()
+            elif marker:
+                certain, self._held = self._held[:place], self._held[place + len(marker) :]
+                if self._format.bare and not (certain.strip() or self._has_text or self._calls):
+                    # What begins behind the marker may be a call.
+                    self._state, certain = "after", ""
+            elif self._markers:
+                certain = self._held[: len(self._held) - partial_marker_length(self._held, self._markers)].rstrip()
                 self._held = self._held[len(certain) :]
-        if self._calls and not self._has_text:
-            certain = certain.lstrip()
-        if certain:
-            self._has_text = True
-            yield Piece("content", certain)
+            else:
+                certain, self._held = self._held, ""
+            if self._calls and not self._has_text:
+                certain = certain.lstrip()
+            if certain:
+                self._has_text = True
+                yield Piece("content", certain)
+            if not marker:
+                return
 
     def _enter_call(self, place: int) -> None:
         self._state = "call"
@@ -214,11 +238,12 @@ class AnswerParser:
 
     def _read_call(self) -> Iterator[Piece]:
         # Reading again is useful only once a possible end of a call has arrived.
-        if any(closer in self._fresh for closer in self._format.closers):
+        fresh = self._held[-len(self._fresh) - self._longest_closer :]
+        if any(closer in fresh for closer in self._format.closers):
             yield from self._read(final=False)
 
     def _read(self, *, final: bool) -> Iterator[Piece]:
-        found = self._format.read(self._held, self._tools, final=final)
+        found = self._format.read(self._held, self._tools, final=final, salvage=self._salvage)
         if found is None:
             return
         self._held = self._held[found.end :]
@@ -234,3 +259,8 @@ class AnswerParser:
                 self._calls += 1
                 yield piece
             self._gap = ""
+
+
+def _find_first(text: str, markers: Sequence[str]) -> tuple[int, str]:
+    """Return the place and the first of the markers in a text; an empty one if there is none."""
+    return min(((place, marker) for marker in markers if (place := text.find(marker)) >= 0), default=(len(text), ""))

@@ -30,21 +30,22 @@ def find_shape(apply: Apply) -> TemplateShape:
     found = _Probes(apply)
     ids = ("123456789", f"functions.{PROBE}:0")
     attempts = [_call(PROBE, id_, arguments) for id_ in ids for arguments in ({"q": "v"}, '{"q": "v"}')]
-    shown = [attempt for attempt in attempts if PROBE in found.render_calls(attempt)]
-    inline = not shown
-    tried = shown[0] if shown else attempts[0]
-    arguments, named_ids = tried["function"]["arguments"], tried["id"] != ids[0]
+    tried, called = next(((attempt, text) for attempt in attempts if (text := found.render_calls(attempt))), (attempts[0], ""))
+    inline = not called
+    arguments = tried["function"]["arguments"]
+    named_ids = tried["id"] != ids[0] or f"functions.{PROBE}:" in called
     first, second = ("functions.x:0", f"functions.{PROBE}:1") if named_ids else ("123456789", "123456780")
     call = _call("x", first, arguments)
     assistant = _say("x") if inline else {**_say(""), "tool_calls": [call]}
-    tools_as_user = PROBE not in found.render(USER, assistant, {**_result(first), "content": PROBE})
-    parallel = found.render_calls(call, _call(PROBE, second, arguments))
+    result = {**_result(first), "content": PROBE}
+    tools_as_user = not any(PROBE in found.render(USER, assistant, result, *after) for after in ((), (_say("x"),)))
     return TemplateShape(
         inline_calls=inline,
         text_arguments=isinstance(arguments, str),
         tools_as_user=tools_as_user,
         named_ids=named_ids,
-        many_calls=inline or PROBE in parallel,
+        short_ids=not inline and not named_ids and not found.render_calls(_call(PROBE, "call_0123456789", arguments)),
+        many_calls=inline or bool(found.render_calls(call, _call(PROBE, second, arguments))),
         shows_tools=PROBE in found.render(USER, tools=[_offer(PROBE)]),
         shows_system=PROBE in found.render(_instruct(PROBE), USER),
         many_systems=found.show_in_order(_instruct(ANSWER), _instruct(PROBE), USER),
@@ -56,7 +57,7 @@ def find_shape(apply: Apply) -> TemplateShape:
         or found.show_in_order(USER, assistant, {**_result(first), "content": ANSWER}, {**USER, "content": PROBE}),
         shows_names=PROBE in found.render({**USER, "name": PROBE}),
         knows_reasoning=found.know_reasoning({**assistant, "reasoning_content": PROBE}, _result(first)),
-        called="" if inline else found.render_calls(tried),
+        called=called,
         call_example="" if inline else found.cut_call({**_say(""), "tool_calls": [tried]}),
     )
 
@@ -79,8 +80,16 @@ class _Probes:
         return bool(answer) and PROBE in after and PROBE not in before
 
     def render_calls(self, *calls: Mapping[str, Any]) -> str:
-        """Return a conversation with tool calls in one message, and their results."""
-        return self.render(USER, {**_say(""), "tool_calls": list(calls)}, *(_result(call["id"]) for call in calls), USER)
+        """Return the first conversation that shows tool calls of one message, of several forms; an exception refuses one form."""
+        message = {**_say(""), "tool_calls": list(calls)}
+        results = tuple(_result(call["id"]) for call in calls)
+        for after in ((*results, USER), results, (*results, _say("x"), USER), (*results, _say("x")), ()):
+            for before in ((), (_instruct("x"),)):
+                for tools in ((), [_offer("x")]):
+                    text = self.render(*before, USER, message, *after, tools=tools)
+                    if PROBE in text:
+                        return text
+        return ""
 
     def cut_call(self, message: Mapping[str, Any]) -> str:
         """Return how a message with a call differs from one with a text in its place."""

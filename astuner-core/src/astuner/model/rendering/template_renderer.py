@@ -17,9 +17,11 @@ from astuner.model.rendering.encoding import LongText, PartwiseEncoder
 from astuner.model.rendering.errors import bad_request
 from astuner.model.rendering.losses import describe_losses
 from astuner.model.rendering.reply_parser import Style
+from astuner.model.rendering.round_trip import TOOLS, WrittenAnswer, fit, recognise, write_answers
 from astuner.model.rendering.shape_probes import PROBE, USER, find_shape
 from astuner.model.rendering.template_shape import TemplateShape
-from astuner.model.rendering.tool_calls import STYLES, recognise
+from astuner.model.rendering.tool_calls import STYLES
+from astuner.model.rendering.tool_calls.styles import MakeParser
 from astuner.model.rendering.tool_prompt import make_call_writer, reads_back
 
 if TYPE_CHECKING:
@@ -73,6 +75,9 @@ class TemplateRenderer:
         # The siblings of a group start from the same prompt.
         self._encode_cached: Callable[[str], Ids] = lru_cache(maxsize=256)(self._encode)
         self.specials: Mapping[str, int] = {str(word): int(number) for number, word in tokenizer.added_tokens_decoder.items()}
+        self._frames: tuple[str, ...] = ()
+        self.needs_tools = False
+        """Whether the template refuses conversations without tools."""
         found = self._find_ends()
         # A message of gpt-oss ends with <|end|> after each channel; only the other two end its turn.
         inner = {"<|end|>"} if {"<|channel|>", "<|return|>"} <= self.specials.keys() else set()
@@ -82,25 +87,46 @@ class TemplateRenderer:
         """The token ids that close an answer in a rendered conversation, with their text."""
         self.turn_ends: Mapping[int, str] = {number: word for number, word in ends.items() if word not in inner}
         """The token ids with which the model ends its turn, with their text: generation stops at them."""
-        shape = find_shape(lambda messages, *, tools=(), generate=False: self._apply(messages, tools, generate, {}))
+        least = TOOLS if self.needs_tools else ()
+        shape = find_shape(lambda messages, *, tools=(), generate=False: self._apply(messages, tools or least, generate, {}))
         self.shape: TemplateShape = evolve(shape, **_SYSTEM_PLACES[late_system_messages])
-        recognised = recognise(self.shape.called, self.specials)
+        self._write_call = make_call_writer(self.shape, tool_call_format)
+        calls = [] if self.shape.inline_calls else self._write_answers("call", "values", "calls")
+        recognised = recognise(calls, self.specials)
         self.tool_call_format = (recognised or "hermes") if tool_call_format == "auto" else tool_call_format
         """The name of the style in which calls are read."""
         self.splits_reasoning: bool = reasoning == "split" or (
             reasoning == "auto" and (self.shape.knows_reasoning or self.tool_call_format == "harmony")
         )
         """Whether reasoning is separate from the content of an answer."""
-        self._make_parser = _choose_parser(self.tool_call_format, splits=self.splits_reasoning)
+        style = fit(STYLES[self.tool_call_format], calls)
+        if isinstance(style, Style):
+            style = evolve(style, frames=(*style.frames, *self._frames))
+        self._make_parser = _choose_parser(self.tool_call_format, style, splits=self.splits_reasoning)
         self._write_call = make_call_writer(self.shape, self.tool_call_format)
         self.tools_in_system: bool = self._choose_tool_place(tools_in_prompt)
         """Whether tools are described in the system message; otherwise the template shows them, or drops them."""
         self.notices: tuple[str, ...] = describe_losses(
             self.shape,
             tools_in_system=self.tools_in_system,
-            unknown_calls=tool_call_format == "auto" and bool(self.shape.called) and recognised is None,
+            tool_call_format=self.tool_call_format,
+            unread=self._find_unread(style),
         )
         """What the template cannot show, and where it goes instead; for the user, before the first episode."""
+
+    def _write_answers(self, *kinds: str) -> list[WrittenAnswer]:
+        def render(messages: Sequence[Mapping[str, Any]], generate: bool) -> str:
+            # The tools of a conversation are in its header in both, so they change nothing but whether a template shows calls.
+            prepared = self.shape.prepare(messages, self._write_call)
+            return self._apply(prepared, TOOLS if self.shape.shows_tools or self.needs_tools else (), generate, {})
+
+        return write_answers(render, self.turn_ends.values(), kinds)
+
+    def _find_unread(self, style: MakeParser) -> tuple[str, str] | None:
+        """Return an answer that does not come back as the template writes it, and what is read of it."""
+        kinds = ("call", "values", *["calls"] * self.shape.many_calls, "text", "thought", "answer")
+        differences = ((answer.text, answer.find_difference(style)) for answer in self._write_answers(*kinds))
+        return next((found for found in differences if found[1]), None)
 
     @cached_property
     def vocabulary(self) -> int:
@@ -221,18 +247,31 @@ class TemplateRenderer:
                     f"messages[{number}].tool_calls",
                 )
 
+    def _drop_frames(self, after: str) -> str:
+        """Return what follows an answer without the markers that belong to its text, which are remembered."""
+        known = {frame for style in STYLES.values() if isinstance(style, Style) for frame in style.frames}
+        while found := next((frame for frame in known if after.lstrip().startswith(frame)), ""):
+            after = after.lstrip()[len(found) :]
+            self._frames = (*self._frames, found)
+        return after.lstrip()
+
     def _find_ends(self) -> dict[int, str]:
         """Collect the special tokens that follow an assistant's text in the template, and the end-of-sequence token."""
         specials = self.specials
         found = set()
+        conversation = [USER, {"role": "assistant", "content": PROBE}, USER]
         try:
-            text = self._apply([USER, {"role": "assistant", "content": PROBE}, USER], (), False, {})
+            try:
+                text = self._apply(conversation, (), False, {})
+            except Exception:  # noqa: BLE001 - some templates take only conversations with tools
+                text = self._apply(conversation, TOOLS, False, {})
+                self.needs_tools = True
         except Exception as error:
             raise AstunerError(
                 f"model.path: the chat template of '{self.tokenizer.name_or_path}' cannot render a user and an assistant "
                 f"message: {error}. Repair its chat_template."
             ) from error
-        after = text.partition(PROBE)[2].lstrip()
+        after = self._drop_frames(text.partition(PROBE)[2])
         first = max((token for token in specials if after.startswith(token)), key=len, default=None)
         if first is not None:
             found.add(first)
@@ -246,8 +285,7 @@ class TemplateRenderer:
         return {int(number): token for token, number in sorted(numbers.items()) if number is not None}
 
 
-def _choose_parser(style: str, *, splits: bool) -> Callable[..., ReplyParser]:
-    make = STYLES[style]
+def _choose_parser(style: str, make: MakeParser, *, splits: bool) -> MakeParser:
     if splits:
         return make
     if not isinstance(make, Style):

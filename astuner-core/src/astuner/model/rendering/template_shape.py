@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,7 +36,9 @@ class TemplateShape:
     tools_as_user: bool
     """Without support for tool results: they go into a user message."""
     named_ids: bool
-    """It shows the id of a call but not its name: ids get the form `functions.name:0` that holds the name (Kimi)."""
+    """It shows calls by ids that hold the name: they get the form `functions.name:0`, unless they have it (Kimi)."""
+    short_ids: bool
+    """It takes only ids of nine letters or digits: others become ids of that form (Mistral)."""
     many_calls: bool
     """It shows more than one call of a message."""
     shows_tools: bool
@@ -127,17 +131,26 @@ class _Preparation:
                 self.messages.append({"role": "user", "content": text, "results": True})
             return
         found = self.shape.with_calls(message, self.write_call)
-        if self.shape.named_ids and found.get("tool_calls"):
+        if (self.shape.named_ids or self.shape.short_ids) and found.get("tool_calls"):
             # Results belong to the calls before them: an id may recur later.
             self._ids = defaultdict(list)
             for call in found["tool_calls"]:
-                named = f"functions.{call['function']['name']}:{self._calls}"
-                self._ids[call["id"]].append(named)
-                call["id"] = named
+                written = self._name(call) if self.shape.named_ids else _shorten(call["id"])
+                self._ids[call["id"]].append(written)
+                call["id"] = written
                 self._calls += 1
         elif waiting := self._ids.get(found.get("tool_call_id") or ""):
             found["tool_call_id"] = waiting[0] if len(waiting) == 1 else waiting.pop(0)
         self.messages.append(found)
+
+    def _name(self, call: Mapping[str, Any]) -> str:
+        """Return an id that holds the name: the model's own, if the call has it."""
+        prefix = f"functions.{call['function']['name']}:"
+        return str(call["id"]) if re.fullmatch(rf"{re.escape(prefix)}\d+", call["id"]) else f"{prefix}{self._calls}"
+
+
+def _shorten(id_: str) -> str:
+    return id_ if re.fullmatch("[A-Za-z0-9]{9}", id_) else hashlib.sha256(id_.encode(errors="replace")).hexdigest()[:9]
 
 
 def _add_to_system(messages: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:

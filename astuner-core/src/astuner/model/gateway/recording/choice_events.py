@@ -76,8 +76,10 @@ class ReplyBuilder:
         """Add a piece; return it as the delta of a stream."""
         if piece.kind == "tool_call":
             number = len(self.calls)
+            # A result names the call by its id, so a model that writes ids must see its own.
+            taken = {call["id"] for call in self.calls}
             call = {
-                "id": self._tool_call_id(number),
+                "id": piece.id if piece.id and piece.id not in taken else self._tool_call_id(number),
                 "type": "function",
                 "function": {"name": piece.name, "arguments": piece.text},
             }

@@ -1,5 +1,5 @@
-"""The formats in which families of models write tool calls, and how the format of a model is recognised."""
+"""The formats in which families of models write tool calls."""
 
-from astuner.model.rendering.tool_calls.styles import STYLES, recognise
+from astuner.model.rendering.tool_calls.styles import STYLES
 
-__all__ = ["STYLES", "recognise"]
+__all__ = ["STYLES"]

@@ -9,8 +9,12 @@ from attrs import frozen
 
 from astuner.model.rendering.reply_parser import ParsedCalls, Piece
 
-Body = Callable[[str, Sequence[Mapping[str, Any]]], "tuple[str, str] | None"]
-"""Reads the text between a call's markers into name and arguments; None if it cannot."""
+Tools = Sequence[Mapping[str, Any]]
+Body = Callable[[str, Tools], "tuple[Piece, ...] | None"]
+"""Reads the text between a call's markers: the calls in it, None if it is unreadable, or CUT."""
+
+CUT: tuple[Piece, ...] = ()
+"""The text ends inside a value, so the closing marker after it belongs to the value."""
 
 
 def keep_as_content(text: str) -> ParsedCalls:
@@ -22,22 +26,34 @@ def keep_as_content(text: str) -> ParsedCalls:
 class TaggedCalls:
     """Calls that are each enclosed in an opening and a closing marker."""
 
-    opener: str
-    close: str
+    marks: tuple[tuple[str, str], ...]
+    """The pairs of markers; the first is the family's own, the others are frequent slips or other releases."""
     body: Body
     bare: str = ""
-    closers: str = ">"
 
-    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
-        """Read one call; see `CallFormat`."""
-        end = text.find(self.close, len(self.opener))
-        if end < 0:
-            return keep_as_content(text) if final else None
-        read = self.body(text[len(self.opener) : end], tools)
-        end += len(self.close)
-        if read is None:
-            return keep_as_content(text[:end])
-        return ParsedCalls(end=end, pieces=(Piece("tool_call", read[1], read[0]),))
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """See `CallFormat`."""
+        return tuple(opener for opener, _ in self.marks)
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallFormat`."""
+        return tuple(closer for _, closer in self.marks)
+
+    def read(self, text: str, tools: Tools, *, final: bool, salvage: bool = False) -> ParsedCalls | None:
+        """Read what one pair of markers encloses; see `CallFormat`."""
+        opener, close = next(pair for pair in self.marks if text.startswith(pair[0]))
+        found = read_to_closer(text, len(opener), close, self.body, tools)
+        if found is None and not final:
+            return None
+        if found is None:
+            end = text.find(close, len(opener))
+            read = self.body(text[len(opener) :], tools) if salvage and end < 0 else None
+            end = len(text) if end < 0 else end + len(close)
+        else:
+            end, read = found
+        return ParsedCalls(end=end, pieces=read) if read else keep_as_content(text[:end])
 
 
 @frozen
@@ -50,30 +66,61 @@ class CallSection:
     call_close: str
     body: Body
     bare: str = ""
-    closers: str = ">"
 
-    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """See `CallFormat`."""
+        return (self.opener,)
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallFormat`."""
+        return (self.close,)
+
+    def read(self, text: str, tools: Tools, *, final: bool, salvage: bool = False) -> ParsedCalls | None:
         """Read one section; see `CallFormat`. A section that was cut off keeps its complete calls."""
-        inner_end = text.find(self.close, len(self.opener))
-        if inner_end < 0 and not final:
-            return None
-        end = len(text) if inner_end < 0 else inner_end + len(self.close)
-        inner = text[len(self.opener) :] if inner_end < 0 else text[len(self.opener) : inner_end]
-        pieces, malformed, place = [], 0, 0
-        while (start := inner.find(self.call_open, place)) >= 0:
-            stop = inner.find(self.call_close, start)
-            after = len(inner) if stop < 0 else stop + len(self.call_close)
-            read = None if stop < 0 else self.body(inner[start + len(self.call_open) : stop], tools)
-            if inner[place:start].strip():
-                pieces.append(Piece("content", inner[place:start].strip()))
-            if read is None:
-                malformed += 1
-                pieces.append(Piece("content", inner[start:after]))
-            else:
-                pieces.append(Piece("tool_call", read[1], read[0]))
-            place = after
-        if inner[place:].strip():
-            pieces.append(Piece("content", inner[place:].strip()))
+        pieces: list[Piece] = []
+        malformed = 0
+        place = len(self.opener)
+        while True:
+            start, stop = text.find(self.call_open, place), text.find(self.close, place)
+            if stop < 0 and not final:
+                return None
+            inside = start >= 0 and (stop < 0 or start < stop)
+            between = text[place : start if inside else stop if stop >= 0 else len(text)]
+            if between.strip():
+                pieces.append(Piece("content", between.strip()))
+            if not inside:
+                end = len(text) if stop < 0 else stop + len(self.close)
+                break
+            found = read_to_closer(text, start + len(self.call_open), self.call_close, self.body, tools)
+            if found is None and not final:
+                return None
+            place, read = found or self._give_up(text, start, tools, salvage=salvage)
+            malformed += not read
+            pieces += read or [Piece("content", text[start:place])]
         if not any(piece.kind == "tool_call" for piece in pieces):
             return ParsedCalls(end=end, pieces=(Piece("content", text[:end]),), malformed=max(1, malformed))
         return ParsedCalls(end=end, pieces=tuple(pieces), malformed=malformed)
+
+    def _give_up(self, text: str, start: int, tools: Tools, *, salvage: bool) -> tuple[int, tuple[Piece, ...] | None]:
+        """Return the end of a call that no closing marker completes, and the call if it can be salvaged."""
+        ends = [place for mark in (self.call_close, self.close) if (place := text.find(mark, start)) >= 0]
+        end = min(ends, default=len(text))
+        if salvage and not text.startswith(self.call_close, end):
+            return end, self.body(text[start + len(self.call_open) : end], tools)
+        return end + len(self.call_close) * text.startswith(self.call_close, end), None
+
+
+def read_to_closer(text: str, start: int, close: str, body: Body, tools: Tools) -> tuple[int, tuple[Piece, ...] | None] | None:
+    """Read a call up to the first closing marker that is not inside a value; return where it ends, and what was read.
+
+    None if there is no such marker yet.
+    """
+    place = start
+    while (end := text.find(close, place)) >= 0:
+        read = body(text[start:end], tools)
+        place = end + len(close)
+        if read != CUT:
+            return place, read
+    return None

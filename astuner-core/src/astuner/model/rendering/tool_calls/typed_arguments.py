@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+_NAMES: Mapping[str, Any] = {"true": True, "false": False, "null": None}
 
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "integer": int,
@@ -15,22 +18,44 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
-def encode_arguments(name: str, values: Iterable[tuple[str, str]], tools: Sequence[Mapping[str, Any]]) -> str | None:
+def encode_arguments(
+    name: str, values: Iterable[tuple[str, str]], tools: Sequence[Mapping[str, Any]], texts: Collection[str] = ()
+) -> str | None:
     """Return the arguments of a call as a JSON object, each value of the type that the schema of its tool declares.
 
     A value that is not of its declared type stays a string, for the tool to refuse. Without a declared type, JSON is
-    taken as it is and everything else as a string. None if an argument is given twice.
+    taken as it is and everything else as a string. `texts` are strings, whatever the schema says. None if an argument is
+    given twice.
     """
-    properties = _find_properties(name, tools)
+    properties = find_properties(name, tools)
     written: dict[str, str] = {}
     for key, text in values:
         if key in written:
             return None
-        written[key] = _encode_value(text, _collect_types(properties.get(key)))
+        written[key] = encode_value(text, {"type": "string"} if key in texts else properties.get(key))
     return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {text}" for key, text in written.items()) + "}"
 
 
-def _find_properties(name: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def encode_values(name: str, values: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> str:
+    """Return the arguments of a call as a JSON object. A text that its schema declares to be something else becomes that.
+
+    Raises ValueError or TypeError for values that JSON does not have.
+    """
+    properties = find_properties(name, tools)
+    written = (
+        f"{json.dumps(key, ensure_ascii=False)}: "
+        + (
+            encode_value(value, properties[key])
+            if isinstance(value, str) and key in properties
+            else json.dumps(value, ensure_ascii=False, allow_nan=False)
+        )
+        for key, value in values.items()
+    )
+    return "{" + ", ".join(written) + "}"
+
+
+def find_properties(name: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the schemas of the arguments of a tool."""
     for tool in tools:
         function = tool.get("function")
         if isinstance(function, Mapping) and function.get("name") == name:
@@ -53,7 +78,9 @@ def _collect_types(schema: Any) -> set[str]:
     return types
 
 
-def _encode_value(text: str, types: set[str]) -> str:
+def encode_value(text: str, schema: Any) -> str:
+    """Return a plain text as JSON of the type that a schema declares."""
+    types = _collect_types(schema)
     bare = text.strip()
     if "null" in types and bare in ("null", "None"):
         return "null"
@@ -61,6 +88,10 @@ def _encode_value(text: str, types: set[str]) -> str:
         return bare.lower()
     value = _parse_strict(bare)
     others = types - {"string", "null"}
+    if value is None and others & {"array", "object"}:
+        # Some templates write lists and mappings as Python does.
+        value = read_literal(bare)
+        bare = bare if value is None else json.dumps(value, ensure_ascii=False)
     if not types:
         fits = value is not None or bare == "null"
     else:
@@ -68,6 +99,28 @@ def _encode_value(text: str, types: set[str]) -> str:
         # JSON's true is not a number, though Python's is.
         fits = fits and not (isinstance(value, bool) and "boolean" not in others)
     return bare if fits else json.dumps(text, ensure_ascii=False)
+
+
+def read_literal(text: str) -> Any:
+    """Return the value of a Python literal, in which JSON's names are allowed too; None if it is not one, or not JSON's kind."""
+    try:
+        value = evaluate(ast.parse(text.strip(), mode="eval").body)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return value
+
+
+def evaluate(node: ast.expr) -> Any:
+    """Return the value of a literal; raises ValueError for anything else."""
+    return ast.literal_eval(_JsonNames().visit(node))
+
+
+class _JsonNames(ast.NodeTransformer):
+    """Gives JSON's names their values."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(_NAMES[node.id]) if node.id in _NAMES else node
 
 
 def _parse_strict(text: str) -> Any:
