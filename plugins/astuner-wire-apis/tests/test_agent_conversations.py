@@ -35,7 +35,8 @@ PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
 CODER_CALL = "<tool_call>\n<function=look>\n<parameter=city>\nRome\n</parameter>\n</function>\n</tool_call>"
 GLM_CALL = "<tool_call>look\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n</tool_call>"
 HARMONY_CALL = '<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"city": "Rome"}'
-CALLS = {"qwen_xml": CODER_CALL, "glm": GLM_CALL, "harmony": HARMONY_CALL}
+LFM2_CALL = "<|tool_call_start|>[look(city='Rome')]<|tool_call_end|>"
+CALLS = {"qwen_xml": CODER_CALL, "glm": GLM_CALL, "harmony": HARMONY_CALL, "lfm2": LFM2_CALL}
 """The call of each style that is not written as JSON between two marks."""
 
 

@@ -183,11 +183,17 @@ class AnswerParser:
             end = place + len(self._think_end)
             self._state = "thought_end"
         else:
-            end = len(self._held) - partial_marker_length(self._held, (self._think_end,))
+            end = len(self._held) - partial_marker_length(self._held, (self._think_end, *self._frames))
         certain, self._held = self._held[:end], self._held[end:]
+        certain = self._drop_frames(certain)
         if certain:
             self._has_text = True
             yield Piece("content", certain)
+
+    def _drop_frames(self, text: str) -> str:
+        for frame in self._frames:
+            text = text.replace(frame, "")
+        return text
 
     def _read_thought_end(self) -> Iterator[Piece]:
         text = self._held.lstrip()
@@ -252,7 +258,7 @@ class AnswerParser:
         for piece in found.pieces:
             if piece.kind != "tool_call":
                 self._has_text = True
-                yield Piece("content", self._gap + piece.text)
+                yield Piece("content", self._drop_frames(self._gap + piece.text))
             elif self._calls and not self._parallel:
                 self.dropped += 1
             else:
