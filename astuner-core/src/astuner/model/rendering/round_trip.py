@@ -37,7 +37,7 @@ TOOLS: Sequence[Mapping[str, Any]] = tuple(
 )
 """The tools that the answers call."""
 _PLAIN = {"text": "v"}
-_RICH = {"text": "\nv\n  w\n", "count": 3, "list": ["x", "y"], "map": {"on": True}}
+_RICH = {"text": "\nit's \"v\"\n  w\n", "count": 3, "list": ["x", "y"], "map": {"on": True}}
 _TEXT = "qztext"
 _THOUGHT = "qzthought"
 _USER: Mapping[str, Any] = {"role": "user", "content": "qzuser"}
@@ -129,7 +129,11 @@ def _cut(
         start = len(re.sub(r"[<\[][^<>\[\]\s]*$", "", _share_start(header, text)))
         opened = header[start:].strip()
         if _USER["content"] in opened:
-            return None
+            # The question is shown otherwise once it is not the last message, but what comes after it is the same.
+            after = header[header.rindex(_USER["content"]) :]
+            if after not in text:
+                return None
+            start, opened = text.index(after) + len(after), ""
         if any(opened == begin.strip() and text.startswith(end, start) for begin, end in _THINKING):
             text, start = header + text[start:], len(header)
     answer = text[start:]

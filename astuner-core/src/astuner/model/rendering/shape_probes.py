@@ -47,7 +47,9 @@ def find_shape(apply: Apply) -> TemplateShape:
         short_ids=not inline and not named_ids and not found.render_calls(_call(PROBE, "call_0123456789", arguments)),
         many_calls=inline or bool(found.render_calls(call, _call(PROBE, second, arguments))),
         shows_tools=PROBE in found.render(USER, tools=[_offer(PROBE)]),
-        shows_system=PROBE in found.render(_instruct(PROBE), USER),
+        # Some templates show it beside the last question only, so not in a conversation that ends with a tool result.
+        shows_system=PROBE in found.render(_instruct(PROBE), USER)
+        and (inline or tools_as_user or not found.render(USER, assistant, result) or found.keep_system(assistant, result)),
         many_systems=found.show_in_order(_instruct(ANSWER), _instruct(PROBE), USER),
         late_systems=all(
             found.show_in_order(*begin, USER, _say(ANSWER), _instruct(PROBE), USER) for begin in ((), (_instruct("x"),))
@@ -90,6 +92,11 @@ class _Probes:
                     if PROBE in text:
                         return text
         return ""
+
+    def keep_system(self, *messages: Mapping[str, Any]) -> bool:
+        """Whether a system message is shown in a conversation that goes on, unless that is refused."""
+        text = self.render(_instruct(ANSWER), USER, *messages)
+        return not text or ANSWER in text
 
     def cut_call(self, message: Mapping[str, Any]) -> str:
         """Return how a message with a call differs from one with a text in its place."""
