@@ -58,7 +58,7 @@ def read_templates() -> Mapping[str, str]:
 def make_tokenizer(name: str) -> Any:
     source = read_templates()[name]
     tokenizer = tiny_tokenizer(source)
-    ends = [end for end in dict.fromkeys(ENDS.findall(source))]
+    ends = list(dict.fromkeys(ENDS.findall(source)))
     specials = sorted({*SPECIAL.findall(source), *ends[:1]})
     tokenizer.add_special_tokens({"bos_token": "<s>", "additional_special_tokens": specials})
     tokenizer.eos_token = ends[0] if ends else "</s>"

@@ -107,7 +107,10 @@ def read_back(renderer: TemplateRenderer, arguments: Mapping[str, Any], *, size:
     header = renderer.render(normalise([USER]), [TOOL], generate=True, kwargs={})
     text = renderer.render(normalise([USER, write_call(arguments)]), [TOOL], generate=False, kwargs={})
     answer = text[len(header) :] if text.startswith(header) else text[text.rindex(USER["content"]) + len(USER["content"]) :]
-    end = min((place for word in renderer.turn_ends.values() if (place := answer.find(word, answer.find("write_file"))) > 0), default=None)
+    end = min(
+        (place for word in renderer.turn_ends.values() if (place := answer.find(word, answer.find("write_file"))) > 0),
+        default=None,
+    )
     answer = answer[:end]
     parser = renderer.parser(header if text.startswith(header) else "", tools=[TOOL], parallel=True)
     parts = [answer[place : place + size] for place in range(0, len(answer), size)] if size else [answer]

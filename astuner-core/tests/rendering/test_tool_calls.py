@@ -336,5 +336,159 @@ def test_reasoning_that_the_prompt_opened_is_reasoning() -> None:
     assert (found["reasoning"], found["content"]) == ("hm", "so")
 
 
+def texts(*names: str) -> list[dict[str, Any]]:
+    return [tool("w", **{key: {"type": "string"} for key in names})]
+
+
+def read_w(name: str, text: str, *names: str) -> dict[str, Any]:
+    found = parse(name, text, tools=texts(*names))
+    assert parse(name, *text, tools=texts(*names)) == found
+    return {**found, "calls": [(called, json.loads(arguments)) for called, arguments in found["calls"]]}
+
+
+WRITTEN = {
+    "hermes": lambda value: f"<tool_call>\n{json.dumps({'name': 'w', 'arguments': {'t': value}})}\n</tool_call>",
+    "qwen_xml": lambda value: f"<tool_call>\n<function=w>\n<parameter=t>\n{value}\n</parameter>\n</function>\n</tool_call>",
+    "seed": lambda value: f"<seed:tool_call>\n<function=w>\n<parameter=t>{value}</parameter>\n</function>\n</seed:tool_call>",
+    "glm": lambda value: f"<tool_call>w\n<arg_key>t</arg_key>\n<arg_value>{value}</arg_value>\n</tool_call>",
+    "minimax": lambda value: (
+        f'<minimax:tool_call>\n<invoke name="w">\n<parameter name="t">{value}</parameter>\n</invoke>\n</minimax:tool_call>'
+    ),
+    "deepseek_v4": lambda value: (
+        '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="w">\n<｜DSML｜parameter name="t" string="true">'
+        f"{value}</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+    ),
+    "kimi": lambda value: (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.w:0<|tool_call_argument_begin|>"
+        f"{json.dumps({'t': value})}<|tool_call_end|><|tool_calls_section_end|>"
+    ),
+    "mistral": lambda value: f"[TOOL_CALLS]w[ARGS]{json.dumps({'t': value})}",
+    "cohere": lambda value: f'<|START_ACTION|>[{{"tool_name": "w", "parameters": {json.dumps({"t": value})}}}]<|END_ACTION|>',
+    "lfm2": lambda value: f"<|tool_call_start|>[w(t={value!r})]<|tool_call_end|>",
+    "gemma": lambda value: f'<|tool_call>call:w{{t:<|"|>{value}<|"|>}}<tool_call|>',
+}
+VALUES = ("a\n", "\na", "\n", "", "  two\n\n lines \n\n", "é 中 🙂", "<b>1 < 2</b>", "x, y: {z}", "'it' \"is\"", "back\\slash")
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_text_arrives_whole(name: str, value: str) -> None:
+    assert read_w(name, WRITTEN[name](value), "t")["calls"] == [("w", {"t": value})]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_closing_marker_inside_a_value_belongs_to_it(name: str) -> None:
+    value = f"so: {CLOSERS[name].splitlines()[-1]} ends it"
+    found = read_w(name, WRITTEN[name](value) + "done", "t")
+    assert (found["calls"], found["content"], found["malformed"]) == ([("w", {"t": value})], "done", 0)
+
+
+@pytest.mark.parametrize("name", ["hermes", "kimi", "cohere"])
+def test_a_quote_that_was_forgotten_does_not_take_the_next_call(name: str) -> None:
+    broken = WRITTEN[name]("x").replace('"x"', '"x')
+    found = read_w(name, f"{broken}\n{WRITTEN[name]('y')}", "t")
+    assert (found["calls"], found["malformed"]) == ([("w", {"t": "y"})], 1)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "<parameter=t>\nDallas\n<parameter=u>\nTX\n</parameter>\n</function>\n</tool_call>",
+        "<parameter=t>\nDallas\n</parameter>\n<parameter=u>\nTX\n</function>\n</tool_call>",
+        "<parameter=t>\nDallas\n<parameter=u>\nTX\n</function>\n</tool_call>",
+    ],
+)
+def test_a_parameter_whose_end_was_forgotten_ends_before_the_next(rest: str) -> None:
+    found = read_w("qwen_xml", f"<tool_call>\n<function=w>\n{rest}\n{WRITTEN['qwen_xml']('z')}", "t", "u")
+    assert found["calls"] == [("w", {"t": "Dallas", "u": "TX"}), ("w", {"t": "z"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("glm", "<tool_call>w<arg_key>t</arg_key><arg_value>1<arg_key>u</arg_key><arg_value>2</arg_value></tool_call>"),
+        ("minimax", WRITTEN["minimax"]('1\n<parameter name="u">2')),
+        ("deepseek_v4", WRITTEN["deepseek_v4"]('1\n<｜DSML｜parameter name="u" string="true">2')),
+    ],
+)
+def test_no_value_holds_the_argument_after_it(name: str, text: str) -> None:
+    assert read_w(name, text, "t", "u")["calls"] == [("w", {"t": "1", "u": "2"})]
+
+
+def test_a_function_without_its_outer_marker_is_a_call() -> None:
+    text = "Let me see.\n<function=w>\n<parameter=t>\n1\n</parameter>\n</function>"
+    found = read_w("qwen_xml", text, "t")
+    assert (found["content"], found["calls"], found["malformed"]) == ("Let me see.", [("w", {"t": "1"})], 0)
+    found = read_w("qwen_xml", text.removesuffix("</function>"), "t")
+    assert (found["calls"], found["malformed"]) == ([], 1)
+
+
+@pytest.mark.parametrize("name", ["hermes", "llama3", "mistral", "json_list", "internlm", "granite", "gigachat", "xlam"])
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [
+        ("null", {}),
+        ('""', {}),
+        ('"{\\"t\\": 1}"', {"t": 1}),
+        ('"{\\"t\\": "', None),
+        ('"run it"', None),
+        ("[1]", None),
+        ("7", None),
+    ],
+)
+def test_arguments_are_an_object_or_there_is_no_call(name: str, written: str, arguments: Any) -> None:
+    text = CALLS[name].replace('{"a":1}', written).replace('"add"', '"w"')
+    found = read_w(name, text)
+    assert found["calls"] == ([] if arguments is None else [("w", arguments)])
+    assert found["malformed"] == (arguments is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "given"),
+    [
+        ("kimi", CALLS["kimi"], "functions.add:0"),
+        ("kimi", CALLS["kimi"].replace("functions.add:0", "add"), ""),
+        ("mistral", '[TOOL_CALLS]add[CALL_ID]a1B2c3D4e[ARGS]{"a":1}', "a1B2c3D4e"),
+        ("mistral", '[TOOL_CALLS][{"name": "add", "arguments": {"a":1}, "id": "a1B2c3D4e"}]', "a1B2c3D4e"),
+        ("hermes", '<tool_call>{"name": "add", "arguments": {"a":1}, "id": "call-17"}</tool_call>', ""),
+    ],
+)
+def test_a_call_has_the_id_that_the_model_wrote(name: str, text: str, given: str) -> None:
+    parser = STYLES[name]("", tools=TOOLS, parallel=True)
+    assert [piece.id for piece in [*parser.feed(text), *parser.finish()]] == [given]
+
+
+def test_lists_and_objects_in_elements_have_the_types_of_their_schemas() -> None:
+    properties = {
+        "l": {"type": "array", "items": {"type": "string"}},
+        "o": {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}},
+    }
+    mark = "]<]minimax[>["
+    inner = "<l><item>1</item><item>x</item></l><o><n>1</n><s>1</s></o>"
+    text = f'<tool_call>\n<invoke name="w">{inner}</invoke>\n</tool_call>'.replace("<", f"{mark}<")
+    parser = STYLES["minimax_m3"]("", tools=[tool("w", **properties)], parallel=True)
+    (piece,) = [*parser.feed(text), *parser.finish()]
+    assert json.loads(piece.text) == {"l": ["1", "x"], "o": {"n": 1, "s": "1"}}
+
+
+@pytest.mark.parametrize("value", ["['x', 'y\"z']", '["x", "y\\"z"]'])
+def test_a_list_in_pythons_notation_is_a_list(value: str) -> None:
+    tools = [tool("w", t={"type": "array"})]
+    found = parse("seed", WRITTEN["seed"](value), tools=tools)
+    assert json.loads(found["calls"][0][1]) == {"t": ["x", 'y"z']}
+
+
+def test_the_markers_around_an_answer_are_not_part_of_it() -> None:
+    text = "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>So be it.<|END_RESPONSE|>"
+    found = parse("cohere", text)
+    assert parse("cohere", *text) == found
+    assert (found["reasoning"], found["content"]) == ("hm", "So be it.")
+
+
+def test_an_answer_may_begin_with_the_end_of_reasoning() -> None:
+    found = parse("minimax_m3", "</mm:think>" + CALLS["minimax_m3"])
+    assert (found["content"], len(found["calls"])) == ("", 1)
+
+
 def test_every_format_can_be_configured() -> None:
     assert set(get_args(ToolCallFormat)) == {"auto", *STYLES}

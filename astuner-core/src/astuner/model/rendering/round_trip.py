@@ -37,7 +37,7 @@ TOOLS: Sequence[Mapping[str, Any]] = tuple(
 )
 """The tools that the answers call."""
 _PLAIN = {"text": "v"}
-_RICH = {"text": "\nit's \"v\"\n  w\n", "count": 3, "list": ["x", "y"], "map": {"on": True}}
+_RICH = {"text": '\nit\'s "v"\n  w\n', "count": 3, "list": ["x", "y"], "map": {"on": True}}
 _TEXT = "qztext"
 _THOUGHT = "qzthought"
 _USER: Mapping[str, Any] = {"role": "user", "content": "qzuser"}

@@ -115,12 +115,15 @@ class CallSection:
 def read_to_closer(text: str, start: int, close: str, body: Body, tools: Tools) -> tuple[int, tuple[Piece, ...] | None] | None:
     """Read a call up to the first closing marker that is not inside a value; return where it ends, and what was read.
 
-    None if there is no such marker yet.
+    None if there is no such marker yet. If what then lies before it is unreadable, a value was not closed: the call ends at
+    its first closing marker.
     """
-    place = start
-    while (end := text.find(close, place)) >= 0:
+    first = end = text.find(close, start)
+    while end >= 0:
         read = body(text[start:end], tools)
-        place = end + len(close)
+        if read is None:
+            return first + len(close), None
         if read != CUT:
-            return place, read
+            return end + len(close), read
+        end = text.find(close, end + len(close))
     return None
