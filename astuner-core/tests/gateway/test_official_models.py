@@ -224,8 +224,15 @@ def test_a_template_with_one_call_for_each_message_is_reported() -> None:
     assert "shows one tool call per message" in official_renderer("llama3_1").notices[0]
 
 
-def test_calls_in_an_unknown_form_are_reported() -> None:
-    assert "writes tool calls in an unknown form" in official_renderer("gemma4").notices[0]
+def test_calls_that_do_not_come_back_are_reported_with_how_the_template_writes_them() -> None:
+    (notice,) = official_renderer("muse_glimmer").notices
+    assert "tool_call_format 'hermes' does not read back: ' to=qzprobe<|message|><atem:function_calls>" in notice
+    assert "is read as text" in notice
+
+
+def test_a_configured_format_that_does_not_read_the_templates_calls_is_reported() -> None:
+    assert not official_renderer("qwen3").notices
+    assert "tool_call_format 'glm' does not read back" in official_renderer("qwen3", tool_call_format="glm").notices[0]
 
 
 class TestNames:

@@ -6,6 +6,7 @@ import json
 from typing import Any, get_args
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -162,6 +163,18 @@ def test_a_call_that_was_cut_off_stays_as_it_was_written(name: str) -> None:
     found = parse(name, text)
     assert (found["calls"], found["malformed"]) == ([], 1)
     assert found["content"] == text
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen_xml", "glm", "cohere", "json_list", "kimi", "minimax", "deepseek_v4", "lfm2"])
+def test_a_call_without_its_closing_marker_is_read_where_that_is_wanted(name: str) -> None:
+    style = evolve(STYLES[name], salvage=True)  # type: ignore[type-var]
+    for text, expected in ((CALLS[name].removesuffix(CLOSERS[name]), 1), (CALLS[name][: CALLS[name].index("1")], 0)):
+        parser = style("", tools=TOOLS, parallel=True)
+        pieces = [*parser.feed(text), *parser.finish()]
+        assert [(piece.name, json.loads(piece.text)) for piece in pieces if piece.kind == "tool_call"] == [
+            ("add", {"a": 1})
+        ] * expected
+        assert parser.malformed == 1 - expected
 
 
 @every_format

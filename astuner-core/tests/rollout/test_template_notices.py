@@ -27,5 +27,7 @@ def test_what_the_template_cannot_show_is_reported_once_before_any_call(stage: C
     made.play(3)
     assert made.told == [
         "model.path: the model's chat template does not show tools, so they go into the system message (model.tools_in_prompt).",
+        "model.path: the model's chat template does not show tool calls, so they go into the text of an answer, as "
+        "tool_call_format 'hermes' writes them, and are read from there.",
         "model.path: the model's chat template takes no system message, so it goes before the text of the first user message.",
     ]

@@ -57,12 +57,13 @@ class TemplateRenderer:
         reasoning: str = "auto",
         tools_in_prompt: str = "auto",
         late_system_messages: str = "auto",
+        unclosed_calls: str = "text",
         source: str | None = None,
     ) -> None:
         """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
 
         `tool_call_format` names a style of `tool_calls.STYLES`; `auto` is the one in which the template writes calls.
-        `reasoning`, `tools_in_prompt` and `late_system_messages` are the configuration's keys of these names.
+        The other options are the configuration's keys of these names.
         """
         self._check(tokenizer)
         self.tokenizer = tokenizer
@@ -101,7 +102,7 @@ class TemplateRenderer:
         """Whether reasoning is separate from the content of an answer."""
         style = fit(STYLES[self.tool_call_format], calls)
         if isinstance(style, Style):
-            style = evolve(style, frames=(*style.frames, *self._frames))
+            style = evolve(style, frames=(*style.frames, *self._frames), salvage=unclosed_calls == "read")
         self._make_parser = _choose_parser(self.tool_call_format, style, splits=self.splits_reasoning)
         self._write_call = make_call_writer(self.shape, self.tool_call_format)
         self.tools_in_system: bool = self._choose_tool_place(tools_in_prompt)

@@ -77,10 +77,14 @@ class Model:
     template, which may refuse it or move it to the front; `user` makes it a user message in its place; `auto` does so if
     the template would not show it there. `auto` and `user` join several at the beginning if the template takes only one."""
 
+    unclosed_calls: Literal["text", "read"] = "text"
+    """What becomes of a tool call whose arguments are complete at the end of an answer, but whose closing marker is missing:
+    `text` leaves it in the content and counts it as malformed; `read` takes it for a call, as servers such as vLLM do."""
+
     @property
     def rendering(self) -> dict[str, str]:
         """The options of `astuner.model.rendering.load_renderer`."""
-        names = ("tool_call_format", "reasoning", "tools_in_prompt", "late_system_messages")
+        names = ("tool_call_format", "reasoning", "tools_in_prompt", "late_system_messages", "unclosed_calls")
         return {name: getattr(self, name) for name in names}
 
 
