@@ -499,6 +499,6 @@ def test_an_answer_on_which_the_judge_raises_is_no_success_and_is_shown(tmp_path
     ]
     result = evaluated(tmp_path, {"judge_protocol": "./raising.py:exact"}, rows)
     assert "accuracy  100.0%" in result.out
-    assert "2 failures are no success" in result.out
+    assert "2 failures count as wrong" in result.out
     assert "2 of 4 judged" in result.out
     assert "(raising.py:6 in exact)" in result.err

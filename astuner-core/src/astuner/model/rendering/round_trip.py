@@ -205,7 +205,7 @@ def _join(pieces: Sequence[Piece], kind: str) -> str:
 def _parse(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

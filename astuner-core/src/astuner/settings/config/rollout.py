@@ -64,7 +64,7 @@ class FailureRewards:
     workflow_error: float | None = field(default=None, validator=_check_reward)
     """The workflow raised an error, or the environment while it acted or scored."""
     judge_error: float | None = field(default=None, validator=_check_reward)
-    """The judge's own code raised on the answer, took too long, abstained, or returned what is no reward. Not its services."""
+    """The judge's own code raised on the answer, took too long, abstained, or returned no reward. Not its services."""
 
 
 @frozen(kw_only=True)

@@ -30,7 +30,7 @@ def format_table(report: Report) -> str:
 
 def _describe_decisions(report: Report) -> str:
     failed = sum(count for reason, count in report.failures.items() if Unjudged(reason=reason).by_answer)
-    return f"same decision, good from {report.threshold:g}" + (f"; {failed} failures are no success" if failed else "")
+    return f"same decision, good from {report.threshold:g}" + (f"; {failed} failures count as wrong" if failed else "")
 
 
 def list_warnings(report: Report) -> list[str]:
