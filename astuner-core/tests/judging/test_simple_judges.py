@@ -11,6 +11,7 @@ from email.message import Message
 from typing import Any
 
 import httpx
+import httpx2
 import numpy as np
 import openai
 import pytest
@@ -144,6 +145,7 @@ SERVICE = [
     ConnectionRefusedError("refused"),
     ServiceUnavailable("the index is down"),
     httpx.ReadTimeout("slow"),
+    httpx2.ReadTimeout("slow"),
     make_status_error(503),
     make_status_error(500),
     make_status_error(429),

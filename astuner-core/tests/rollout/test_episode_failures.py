@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx
+import httpx2
 import openai
 import pytest
 
@@ -32,6 +33,8 @@ def caused_by(cause: BaseException) -> Exception:
         (ConnectionRefusedError("refused"), "connection_lost"),
         (httpx.ConnectError("refused"), "connection_lost"),
         (httpx.RemoteProtocolError("cut off"), "connection_lost"),
+        (httpx2.ConnectError("refused"), "connection_lost"),
+        (httpx2.ReadTimeout("a long answer"), None),
         (openai.APIConnectionError(request=REQUEST), "connection_lost"),
         (caused_by(ConnectionResetError("reset")), "connection_lost"),
         (ExceptionGroup("tools", [ValueError("x"), ConnectionResetError("reset")]), "connection_lost"),

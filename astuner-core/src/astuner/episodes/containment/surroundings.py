@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from astuner.contract.errors import ServiceUnavailable
 
@@ -11,6 +11,7 @@ CONNECTION_ERRORS = frozenset(
         "builtins.ConnectionError",
         "aiohttp.ClientConnectionError",
         "anthropic.APIConnectionError",
+        "botocore.ConnectionError",
         "httpcore.NetworkError",
         "httpcore.RemoteProtocolError",
         "httpx.NetworkError",
@@ -32,6 +33,7 @@ SERVICE_ERRORS = frozenset(
     {
         "aiohttp.ServerTimeoutError",
         "anthropic.APITimeoutError",
+        "botocore.HTTPClientError",
         "httpcore.TimeoutException",
         "httpx.TimeoutException",
         "openai.APITimeoutError",
@@ -44,6 +46,12 @@ SERVICE_ERRORS = frozenset(
     }
 )
 """Errors by which a judge learns that its service is away: nothing that the model wrote."""
+SUCCESSORS = {"httpx2": "httpx", "httpcore2": "httpcore"}
+"""Packages that took over the classes of another one."""
+LOST_CALLS = frozenset(
+    {"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAUTHENTICATED", "PERMISSION_DENIED", "INTERNAL"}
+)
+"""Statuses of gRPC that are about the service, and not about what was sent."""
 REFUSALS = frozenset({401, 402, 403, 404, 407, 408, 425, 429})
 """Statuses below 500 that are about the key, the address or the load, and not about what was sent."""
 
@@ -70,11 +78,14 @@ def is_service_failure(error: BaseException) -> bool:
 
 def _says_service_failed(error: BaseException) -> bool:
     status = _read_status(error)
+    if callable(read_code := getattr(error, "code", None)) and "grpc.RpcError" in _list_names(error):
+        return read_code().name in LOST_CALLS
     return status in REFUSALS or 500 <= status < 600 or (not status and bool(_list_names(error) & SERVICE_ERRORS))
 
 
 def _list_names(error: BaseException) -> set[str]:
-    return {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
+    roots = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(error).__mro__)
+    return {f"{SUCCESSORS.get(root, root)}.{name}" for root, name in roots}
 
 
 def _read_status(error: BaseException) -> int:
@@ -82,6 +93,9 @@ def _read_status(error: BaseException) -> int:
     if type(error).__module__ == "builtins":
         return 0
     response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        # Of botocore.
+        return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     found = [getattr(error, name, None) for name in ("status_code", "status", "code")]
     found += [getattr(response, name, None) for name in ("status_code", "status")]
     return next((one for one in found if isinstance(one, int) and not isinstance(one, bool)), 0)
