@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from attrs import evolve
 
-from astuner.contract.schema import Episode, Failure, Unjudged, Verdict
+from astuner.contract.schema import Episode, Failure, Group, Unjudged, Verdict
 from astuner.episodes.judging.advantages import compute_advantages
 from astuner.episodes.judging.estimators import Grpo
 from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
@@ -105,6 +107,20 @@ def test_calls_and_tokens_of_every_attempt_are_counted() -> None:
     assert both["signal/calls"] - alone["signal/calls"] == 3
     assert both["tokens/generated"] - alone["tokens/generated"] == 40
     assert both["signal/lost/tokens_retried"] == 40
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_the_mean_of_a_component_says_of_how_many_unless_it_is_of_all(split: str) -> None:
+    judged = [Verdict(1.0, components={"form": 1.0, "style": 0.5}), Verdict(0.0, components={"form": 0.0})]
+    whole = group(*(evolve(episode(number), verdict=verdict) for number, verdict in enumerate(judged)))
+
+    def compute(played: Group) -> Mapping[str, float]:
+        return compute_rollout_metrics([played], []) if split == "train" else compute_validation_metrics([played])
+
+    prefix = "" if split == "train" else "val/"
+    assert f"{prefix}reward/form/count" not in compute(whole)
+    assert (compute(whole)[f"{prefix}reward/style"], compute(whole)[f"{prefix}reward/style/count"]) == (0.5, 1.0)
+    assert compute(group(*whole.episodes, failed(2)))[f"{prefix}reward/form/count"] == 2.0
 
 
 @pytest.mark.parametrize("name", ["mean", "std", "count", "mean_completed", "mean_kept", "solver/mean"])

@@ -18,7 +18,10 @@ from astuner.episodes.rollout.episode_failures import OWN
 
 
 def compute_reward_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return mean, spread and components of rewards, success, and each agent's mean reward if several are trained."""
+    """Return mean, spread and components of rewards, success, and each agent's mean reward if several are trained.
+
+    The mean of a component that not all episodes have says of how many it is.
+    """
     metrics = _compute_reward_spread([episode.reward for episode in episodes if episode.reward is not None])
     successes = find_successes(episodes) if knows_success(episodes) else []
     if successes:
@@ -29,11 +32,13 @@ def compute_reward_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         metrics |= compute_means(
             "reward", ({f"{agent}/mean": e.reward_of(agent) for agent in list_trained_agents(e)} for e in rewarded)
         )
-    parts = compute_means("", (e.verdict.components for e in episodes if isinstance(e.verdict, Verdict)))
+    components = [e.verdict.components for e in episodes if isinstance(e.verdict, Verdict)]
+    counts = Counter(name for found in components for name in found)
     taken = {*metrics, "reward/mean", "reward/std", "reward/count", "reward/mean_completed", "reward/mean_kept"}
-    return metrics | {
-        f"reward/component{name}" if f"reward{name}" in taken else f"reward{name}": mean for name, mean in parts.items()
-    }
+    for name, mean in compute_means("", components).items():
+        shown, count = f"reward/component{name}" if f"reward{name}" in taken else f"reward{name}", counts[name[1:]]
+        metrics |= {shown: mean, **({f"{shown}/count": float(count)} if count < len(episodes) else {})}
+    return metrics
 
 
 def compute_scores(groups: Sequence[Group], *, known: bool) -> dict[str, float]:
