@@ -239,6 +239,43 @@ def test_the_configuration_is_refused_before_anything_is_played(tmp_path: Path, 
     assert "as in TRL" in found.err + found.out
 
 
+LACKING = {
+    "def score(completions, solution, **kwargs):\n    return [1.0]\n": "no column solution; it has answer, ",
+    "class Score:\n    def compute_reward(self, completions, solution):\n        return [1.0]\n": "no column solution; it",
+    "def score(solution_str, ground_truth):\n    return 1.0\n": "no right answer: neither",
+}
+
+
+@pytest.mark.parametrize(("code", "lack"), LACKING.items(), ids=["function of trl", "class of trl", "function of verl"])
+def test_a_column_that_a_row_lacks_is_refused_before_anything_is_played(tmp_path: Path, code: str, lack: str) -> None:
+    (tmp_path / "mine.py").write_text(code)
+    whole = {"task_id": "a", "main_query": "2 + 2?", "answer": "4", "solution": "4"}
+    short = {"task_id": "b", "main_query": "2 + 3?", "answer" if "completions" in code else "level": "5"}
+    write_project(tmp_path, f"./mine.py:{'Score' if 'class' in code else 'score'}", tasks=[whole, short], replies=("4",))
+    found = run_command("run", "--conf", "project.yaml", cwd=tmp_path)
+    assert found.code == 2, found.err
+    assert "task 'b' (train): " in found.err
+    assert f"cannot judge it: the row has {lack}" in found.err
+    assert not any(path.stat().st_size for path in tmp_path.rglob("episodes/*.jsonl"))
+
+
+def test_rows_that_a_judge_is_not_for_need_none_of_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def score(completions, solution):\n    return [1.0]\n")
+    rows = [{"task_id": name, "main_query": "2 + 2?", name: "4"} for name in ("solution", "answer")]
+    judges = [
+        {"judge": "./mine.py:score", "only": {"task_id": "solution"}},
+        {"judge": "astuner_devkit.judges:ExactAnswer", "only": {"task_id": "answer"}},
+    ]
+    write_project(tmp_path, tasks=rows, replies=("4",), settings={"task_judge": {"judges": judges}})
+    found = run_command("run", "--conf", "project.yaml", cwd=tmp_path)
+    assert found.code == 0, found.err
+    assert "reward 1.000" in found.err
+
+
+def test_a_right_answer_that_has_a_default_may_be_missing() -> None:
+    assert judge(lambda solution_str, ground_truth="4": solution_str == ground_truth, {"main_query": "2 + 2?"}, "4").reward == 1.0
+
+
 def test_a_run_with_verls_function_and_verls_row(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"

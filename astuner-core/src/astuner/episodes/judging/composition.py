@@ -219,7 +219,12 @@ class WeightedJudge:
 
     def is_for(self, task: Task) -> bool:
         """Whether it judges episodes of a task."""
-        return all(_has_value(task, name, wanted) for name, wanted in self.only.items())
+        return is_task_of(task, self.only)
+
+
+def is_task_of(task: Task, only: Mapping[str, Any]) -> bool:
+    """Whether the fields of a task have the values of `task_judge.judges[].only`."""
+    return all(_has_value(task, name, wanted) for name, wanted in only.items())
 
 
 def _has_value(task: Task, name: str, wanted: Any) -> bool:

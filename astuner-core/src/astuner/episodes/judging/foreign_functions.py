@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from astuner.contract.plain_values import has_type, read_bool, read_number
-from astuner.contract.schema import Episode, Verdict
+from astuner.contract.schema import Episode, Task, Verdict
 from astuner.contract.user_values.named_arguments import ARGUMENTS, choose_arguments, list_unmet
 from astuner.contract.user_values.outputs import find_numbers
 from astuner.shared.tabular.original_row import restore_row
+
+OF_EPISODE = ("completions", "completion_ids")
+"""What a function of TRL is given of the episode; the task gives all else."""
 
 
 class VerlFunction:
@@ -23,17 +26,24 @@ class VerlFunction:
         """Keep the function."""
         self.function, self._names = function, choose_arguments(function, ARGUMENTS["verl"])
 
+    def read_columns(self, task: Task) -> dict[str, Any]:
+        """Return the arguments that a task gives; raises `LookupError` if it has no right answer and the function needs one."""
+        row = restore_row(task)
+        given = {"data_source": row.get("data_source") or "", "extra_info": row.get("extra_info") or {}}
+        model = row.get("reward_model")
+        places = [model if has_type(model, dict) else {}, row, {"ground_truth": row["answer"]} if "answer" in row else {}]
+        given |= next(({"ground_truth": place["ground_truth"]} for place in places if "ground_truth" in place), {})
+        if list_unmet(self.function, (*given, "solution_str")):
+            raise LookupError(
+                "the row has no right answer: neither reward_model.ground_truth nor a column ground_truth or answer; "
+                f"it has {', '.join(sorted(row))}"
+            )
+        return given
+
     def list_arguments(self, episode: Episode) -> dict[str, Any]:
-        """Return its arguments for an episode; raises `LookupError` if the task has no right answer and it needs one."""
-        row = restore_row(episode.task)
-        given = {
-            "data_source": row.get("data_source") or "",
-            "solution_str": find_last_answer(episode),
-            "extra_info": row.get("extra_info") or {},
-        }
-        if "ground_truth" in self._names:
-            given["ground_truth"] = _find_ground_truth(row)
-        return {name: given[name] for name in self._names}
+        """Return its arguments for an episode; raises `LookupError` as `read_columns` does."""
+        given = {**self.read_columns(episode.task), "solution_str": find_last_answer(episode)}
+        return {name: given[name] for name in self._names if name in given}
 
     def read_answer(self, answer: Any) -> Any:
         """Return a verdict for a dict with `score`, whose other numbers are components; any other answer as it is."""
@@ -54,24 +64,22 @@ class TrlFunction:
         """Keep the function."""
         self.function = function
 
-    def list_arguments(self, episode: Episode) -> dict[str, Any]:
-        """Return its arguments for an episode; raises `LookupError` if the row lacks a column."""
-        row = restore_row(episode.task)
-        text = find_last_answer(episode)
-        as_text = isinstance(row.get("prompt"), str)
-        prompt = row.get("prompt") or row.get("init_messages") or [{"role": "user", "content": episode.task.main_query}]
+    def read_columns(self, task: Task) -> dict[str, Any]:
+        """Return the arguments that a task gives; raises `LookupError` if its row lacks a column that the function needs."""
+        row = restore_row(task)
         given: dict[str, Any] = {name: [value] for name, value in row.items() if name not in ("prompt", "completion")}
-        given |= {
-            "prompts": [prompt],
-            "completions": [text if as_text else [{"role": "assistant", "content": text}]],
-            "completion_ids": [[int(one) for call in episode.calls[-1:] for one in call.output_ids]],
-            "trainer_state": None,
-            "log_extra": lambda column, values: None,
-            "log_metric": lambda name, value: None,
-        }
-        if lacking := list_unmet(self.function, given):
-            columns = ", ".join(sorted(row))
-            raise LookupError(f"the row of task {episode.task.task_id!r} has no column {', '.join(lacking)}; it has {columns}")
+        prompt = row.get("prompt") or row.get("init_messages") or [{"role": "user", "content": task.main_query}]
+        given |= {"prompts": [prompt], "trainer_state": None, "log_extra": _log_nothing, "log_metric": _log_nothing}
+        if lacking := list_unmet(self.function, (*given, *OF_EPISODE)):
+            raise LookupError(f"the row has no column {', '.join(lacking)}; it has {', '.join(sorted(row))}")
+        return given
+
+    def list_arguments(self, episode: Episode) -> dict[str, Any]:
+        """Return its arguments for an episode; raises `LookupError` as `read_columns` does."""
+        text, given = find_last_answer(episode), self.read_columns(episode.task)
+        as_text = isinstance(given["prompts"][0], str)
+        given["completions"] = [text if as_text else [{"role": "assistant", "content": text}]]
+        given["completion_ids"] = [[int(one) for call in episode.calls[-1:] for one in call.output_ids]]
         return {name: given[name] for name in choose_arguments(self.function, given)}
 
     def read_answer(self, answer: Any) -> Any:
@@ -90,14 +98,5 @@ def find_last_answer(episode: Episode) -> str:
     return "" if found is None else str(found)
 
 
-def _find_ground_truth(row: Mapping[str, Any]) -> Any:
-    model = row.get("reward_model")
-    if has_type(model, dict) and "ground_truth" in model:
-        return model["ground_truth"]
-    for name in ("ground_truth", "answer"):
-        if name in row:
-            return row[name]
-    raise LookupError(
-        "the row has no right answer: neither reward_model.ground_truth nor a column ground_truth or answer; "
-        f"it has {', '.join(sorted(row))}"
-    )
+def _log_nothing(*_: Any) -> None:
+    """Stand in for the trainer's log."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from astuner.contract.errors import ConfigError, Problem
-from astuner.contract.protocols import JudgeTraits, has_methods, read_traits
+from astuner.contract.errors import ConfigError, DataError, Problem
+from astuner.contract.protocols import JudgeTraits, Reader, has_methods, read_traits
+from astuner.contract.schema import Split, Task
 from astuner.contract.user_values.named_arguments import check_methods, read_form
+from astuner.episodes.judging.composition import is_task_of
 from astuner.settings.config.rewards import JudgeChoice
 from astuner.settings.planning.key_coverage import find_changed_keys, format_idle_keys
 from astuner.settings.plugins.async_methods import format_place, is_plain_function
@@ -18,6 +22,7 @@ from astuner.settings.plugins.drivers import load
 from astuner.settings.plugins.raised_errors import blame_component
 
 if TYPE_CHECKING:
+    from astuner.episodes.judging.foreign_functions import TrlFunction, VerlFunction
     from astuner.settings.config.components import TaskJudge
     from astuner.settings.config.loading import LoadedConfig
     from astuner.settings.planning.chooser import Chooser
@@ -80,6 +85,41 @@ def _check_form(judge: Component, key: str) -> None:
             read_form(target)
     except TypeError as error:
         raise ConfigError([Problem(key=key, message=f"{judge.candidate.blame}: {error}")]) from error
+
+
+class RowsToJudge:
+    """Checks that each row has what judges in verl's or TRL's form take of it; raises `DataError` for the first without."""
+
+    def __init__(self, reader: Reader, judges: Sequence[Component]) -> None:
+        """Check the tasks of `reader`."""
+        self._reader = reader
+        found = [(judge, _find_foreign(load(judge.candidate))) for judge in judges]
+        self._functions = [(judge, function) for judge, function in found if function is not None]
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks, each looked at."""
+        for task in self._reader.read(split):
+            for judge, function in self._functions:
+                if judge.terms is not None and not is_task_of(task, judge.terms.only):
+                    continue
+                try:
+                    function.read_columns(task)
+                except LookupError as lack:
+                    place, name = f"task '{task.task_id}' ({split})", judge.candidate.blame
+                    raise DataError(f"{place}: {name} cannot judge it: {lack}. Give it one, or the parameter a default") from None
+            yield task
+
+
+def _find_foreign(judge: Any) -> VerlFunction | TrlFunction | None:
+    """Return a function, or the method of a class or an object, that is called as verl or TRL does; None for another one."""
+    function: Any = getattr(judge, "compute_reward", None if isinstance(judge, type) else judge)
+    if isinstance(judge, type) and inspect.isfunction(inspect.getattr_static(judge, "compute_reward", None)):
+        function = partial(function, None)
+    if not callable(function) or has_methods(judge, "judge", "observe") or (form := read_form(function)) not in ("verl", "trl"):
+        return None
+    from astuner.episodes.judging.foreign_functions import TrlFunction, VerlFunction
+
+    return VerlFunction(function) if form == "verl" else TrlFunction(function)
 
 
 def list_named_judges(judge: TaskJudge) -> list[NamedJudge]:

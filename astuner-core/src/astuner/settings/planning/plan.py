@@ -23,7 +23,7 @@ from astuner.settings.planning.component_checks import ComponentChecks, check_na
 from astuner.settings.planning.detector_choice import choose_detectors, idle_notices
 from astuner.settings.planning.engine_choice import choose_engine
 from astuner.settings.planning.environment_choice import choose_environments
-from astuner.settings.planning.judge_choice import find_judge_notices, list_named_judges
+from astuner.settings.planning.judge_choice import RowsToJudge, find_judge_notices, list_named_judges
 from astuner.settings.planning.machine_settings import make_run_info, settle_values
 from astuner.settings.planning.plugins_section import check_disabled, check_extension_options, check_required
 from astuner.settings.planning.tracker_choice import find_tracker_notices
@@ -91,7 +91,7 @@ class Plan:
         """Return the run's tasks in their order; reads each split once. `report` gets what was changed in them."""
         config, choice = self.loaded.config, self.recipe.environments
         return TaskSampler(
-            TasksToPlay(reader, choice, self.catalog),
+            RowsToJudge(TasksToPlay(reader, choice, self.catalog), self.recipe.judges),
             batch_size=config.data.train_batch_size,
             epochs=config.trainer_common.total_epochs,
             seed=config.seed,
