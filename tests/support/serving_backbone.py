@@ -19,12 +19,14 @@ class ServingBackbone:
     name = "serving"
     traits = BackboneTraits(honours=("*",))
     overlaps = False
+    off = 0.0
+    """How far the log-probabilities of its trainer are from those of its engine."""
 
     def train(self, run: Any, tasks: Any, recipe: Any, control: Any) -> Any:
-        yield from loop.train(run, tasks, recipe, control, Learner(run, recipe, control, self.overlaps))
+        yield from loop.train(run, tasks, recipe, control, Learner(run, recipe, control, self.overlaps, self.off))
 
     def evaluate(self, run: Any, tasks: Any, recipe: Any, checkpoint: Any, control: Any) -> Any:
-        yield from loop.evaluate(run, tasks, recipe, control, Learner(run, recipe, control, self.overlaps))
+        yield from loop.evaluate(run, tasks, recipe, control, Learner(run, recipe, control, self.overlaps, self.off))
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None: ...
 
@@ -36,12 +38,17 @@ class OverlappingBackbone(ServingBackbone):
     overlaps = True
 
 
+class DisagreeingBackbone(ServingBackbone):
+    name = "disagreeing"
+    off = -2.0
+
+
 class Learner:
     traits = LearnerTraits(serves_weights=True, brings_engine=True, compares_with_reference=True, records_tokens=True)
 
-    def __init__(self, run: Any, recipe: Any, control: Any, overlaps: bool) -> None:
+    def __init__(self, run: Any, recipe: Any, control: Any, overlaps: bool, off: float) -> None:
         self.estimator, self.step = recipe.make_estimator(run, control.hooks), 0
-        self.traits = evolve(self.traits, overlaps=overlaps)
+        self.traits, self._off = evolve(self.traits, overlaps=overlaps, scores_samples=bool(off)), off
         self._engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
         self._engine.update_weights = self._serve
         self._engine.traits = EngineTraits(measures_busy_time=True)
@@ -74,8 +81,12 @@ class Learner:
 
     def take_token_values(self) -> TokenValues:
         samples = [row.sample for row in self._rows]
-        logprobs = np.concatenate([sample.logprobs[sample.mask] for sample in samples])
-        return TokenValues.from_stack([logprobs] * 5 + [0 * logprobs], [sample.trained for sample in samples])
+        logprobs = np.concatenate(self.score(samples))
+        stack = [logprobs, logprobs, logprobs, np.ones_like(logprobs), logprobs, 0 * logprobs]
+        return TokenValues.from_stack(stack, [sample.trained for sample in samples])
+
+    def score(self, samples: Sequence[Any], sampling: Any = None) -> list[Any]:
+        return [sample.logprobs[sample.mask] + self._off for sample in samples]
 
     def reference_kl(self, samples: Sequence[Any]) -> list[Any]:
         self._compared += len(samples)

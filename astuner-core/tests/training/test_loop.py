@@ -69,6 +69,22 @@ def test_nothing_is_recorded_if_that_is_off(run: Any):
     assert not RunDirectory(played.directory).trained_tokens.exists()
 
 
+def test_steps_and_validations_say_how_far_trainer_and_engine_are_apart(run: Any):
+    settings = trainer(val_before_train=True, test_freq=3)
+    settings["task_reader"] = {"dataset_file": {"validation": {"file_path": "run1.jsonl"}}}
+    played = run(tasks=TASKS, backbone=f"{FILE}:DisagreeingBackbone", settings=settings)
+    expected = {"k3_kl": np.exp(-2) + 1, "seq_kl_max": np.exp(-2) + 1, "abs_max": 2.0, "seq_ratio_min": np.exp(-2)}
+    for prefix, sequences in (("", 2), ("val/", 3)):
+        found = {name: played.metrics[f"{prefix}mismatch/{name}"] for name in ("sequences", *expected)}
+        assert found == pytest.approx({"sequences": sequences, **expected})
+    [notice] = [text for text in played.notices if "trainer and engine disagree" in text]
+    assert notice.startswith(
+        "the validation of step 0: trainer and engine disagree on 3 of 3 sequences, most of all on validation/0/"
+    )
+    assert "DisagreeingBackbone', in the template of" in notice
+    assert "model (tool calls: hermes). That many point at the engine itself" in notice
+
+
 def test_groups_without_signal_lie_between_those_with_it():
     kept, dead = [group(episode(task=f"t{n}")) for n in range(5)], [group(episode(task="dead")) for _ in range(3)]
     mixed = [one.task.task_id for one in spread_evenly(kept, dead)]

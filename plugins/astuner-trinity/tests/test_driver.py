@@ -250,8 +250,9 @@ class Recorded:
 
     steps: list[tuple[int, int, int]] = field(factory=list)
 
-    def take(self, directory: Path, step: int, groups: Any, rows: Any, *, named: int) -> None:
+    def take(self, directory: Path, step: int, groups: Any, rows: Any, *, named: int, is_stale: bool) -> dict[str, float]:
         self.steps.append((step, len(groups), named))
+        return {}
 
 
 @pytest.mark.parametrize("parts", [True, False])

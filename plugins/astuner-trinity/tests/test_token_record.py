@@ -18,6 +18,7 @@ from astuner.episodes.judging.advantages import WeightedSample, compute_advantag
 from astuner.episodes.judging.estimators import Grpo
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.token_store import TokenStore
+from astuner.runs.training import MismatchWatch
 from astuner.runs.training.token_recorder import TokenRecorder
 from astuner.runs.training.token_values import STACKED
 from astuner.settings.config.trainer import TokenRecord as Options
@@ -31,6 +32,7 @@ NAMED = 20 + STEP
 GROUPS = groups_of(NAMED, 100, (2, 3))
 ROWS = compute_advantages(GROUPS, Grpo())
 OWNERS = list(number_rows(ROWS))
+WATCH = MismatchWatch(warn=print, sampled_by="it")
 
 
 def stack_of(numbers: list[int], update: int = 0) -> Any:
@@ -67,7 +69,7 @@ def recorded(tmp_path: Path) -> tuple[TokenRecord, TokenStore, list[str]]:
     directory.path.mkdir()
     recorder = TokenRecorder.open(directory, Options())
     assert recorder is not None
-    return TokenRecord(recorder=recorder, warn=said.append, ref_kl=0.1), TokenStore(directory.trained_tokens), said
+    return TokenRecord(recorder=recorder, warn=said.append, ref_kl=0.1, watch=WATCH), TokenStore(directory.trained_tokens), said
 
 
 @given(order=st.permutations(range(len(OWNERS))), workers=st.integers(1, 4))
@@ -135,8 +137,12 @@ def test_the_record_has_the_tokens_where_their_samples_have_them(
 ) -> None:
     record, store, said = recorded
     leave(parts, 0, list(range(len(OWNERS))))
-    record.take(parts, STEP, GROUPS, ROWS, named=NAMED)
+    found = record.take(parts, STEP, GROUPS, ROWS, named=NAMED, is_stale=False)
     assert said == []
+    assert found["mismatch/sequences"] == len(OWNERS)
+    assert found["mismatch/abs_max"] == pytest.approx(
+        max(np.abs(number - row.sample.logprobs[row.sample.mask]).max() for number, row in enumerate(ROWS)), abs=1e-3
+    )
     assert store.list_steps() == [NAMED]
     tokens = store.read(NAMED)
     assert tokens is not None
@@ -175,7 +181,7 @@ def test_what_is_missing_or_damaged_is_reported_and_the_rest_is_recorded(
 ) -> None:
     record, store, said = recorded
     left(parts)
-    record.take(parts, STEP, GROUPS, ROWS, named=NAMED)
+    record.take(parts, STEP, GROUPS, ROWS, named=NAMED, is_stale=False)
     total = sum(owner.tokens for owner in OWNERS)
     assert [text.partition(":")[0] for text in said] == [
         f"{OWNERS[0].tokens} of the {total} trained tokens of step {NAMED} are not recorded"
@@ -190,7 +196,7 @@ def test_a_step_without_a_list_of_its_rows_is_reported(
 ) -> None:
     record, store, said = recorded
     leave(tmp_path, 0, [0])
-    record.take(tmp_path, STEP, GROUPS, ROWS, named=NAMED)
+    record.take(tmp_path, STEP, GROUPS, ROWS, named=NAMED, is_stale=False)
     assert len(said) == 1
     assert "left no list of its rows" in said[0]
     assert store.list_steps() == []
@@ -202,7 +208,7 @@ def test_a_step_that_trained_nothing_has_no_record_and_lacks_none(
 ) -> None:
     record, store, said = recorded
     write_owners(tmp_path, STEP, [])
-    record.take(tmp_path, STEP, GROUPS, ROWS, named=NAMED)
+    record.take(tmp_path, STEP, GROUPS, ROWS, named=NAMED, is_stale=False)
     assert (said, store.list_steps()) == ([], [])
 
 
@@ -215,7 +221,7 @@ def test_rows_of_other_steps_are_left_out_and_reported_once(
     for _ in range(2):
         write_owners(parts, STEP, OWNERS)
         leave(parts, 0, list(range(len(OWNERS))))
-        record.take(parts, STEP, GROUPS[:1], own, named=NAMED)
+        record.take(parts, STEP, GROUPS[:1], own, named=NAMED, is_stale=False)
     assert len(said) == 1
     assert "rows of other steps" in said[0]
     tokens = store.read(NAMED)
@@ -234,5 +240,6 @@ def test_a_record_that_cannot_be_written_ends_no_run(parts: Path) -> None:
     said: list[str] = []
     recorder: Any = FullDisk()
     leave(parts, 0, [0])
-    TokenRecord(recorder=recorder, warn=said.append, ref_kl=0.0).take(parts, STEP, GROUPS, ROWS, named=NAMED)
+    record = TokenRecord(recorder=recorder, warn=said.append, ref_kl=0.0, watch=WATCH)
+    assert record.take(parts, STEP, GROUPS, ROWS, named=NAMED, is_stale=False) == {}
     assert said[-1] == f"the trained tokens of step {NAMED} are not recorded: RunFailed: /run: no space left on device"

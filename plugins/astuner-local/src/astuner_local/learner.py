@@ -14,7 +14,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from astuner.contract.errors import ConfigError, Problem, UsageError
 from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunInfo, read_traits
-from astuner.contract.schema import Sample
+from astuner.contract.schema import Sample, Sampling
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.runs.store.atomic import explain_os_errors
 from astuner.runs.training.learner import LearnerTraits
@@ -45,7 +45,12 @@ class Learner:
     """The model that learns, and its engine."""
 
     traits: ClassVar[LearnerTraits] = LearnerTraits(
-        serves_weights=True, brings_engine=True, brings_renderer=True, compares_with_reference=True, records_tokens=True
+        serves_weights=True,
+        brings_engine=True,
+        brings_renderer=True,
+        compares_with_reference=True,
+        records_tokens=True,
+        scores_samples=True,
     )
 
     model: Any
@@ -88,6 +93,11 @@ class Learner:
         """Return, per sample, the divergence from the reference at each of its trained tokens."""
         with self.settings.hold():
             return self.trainer.reference_kl(samples)
+
+    def score(self, samples: Sequence[Sample], sampling: Sampling) -> list[NDArray[np.float64]]:
+        """Return, per sample, the log-probability of each of its trained tokens."""
+        with self.settings.hold():
+            return self.trainer.score(samples, sampling)
 
     def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step."""

@@ -8,7 +8,9 @@ import pytest
 import torch
 from attrs import evolve
 
+from astuner.contract.schema import Sampling
 from astuner.runs.inspection.metric_names import list_metric_names
+from astuner.runs.training import MismatchWatch
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer
 
@@ -85,6 +87,31 @@ def test_rows_that_the_model_sampled_itself_have_no_mismatch(make_model, make_gr
     model = make_model()
     metrics = Trainer(model, TrainerOptions()).update(_recorded_by(model, make_groups()), 1)
     assert metrics["mismatch/abs_max"] < 1e-5
+
+
+@pytest.mark.parametrize("mini_batches", [1, 4])
+def test_what_is_recorded_gives_the_mismatch_of_every_sequence(make_model, make_groups, mini_batches):
+    model, rows = make_model(), make_groups(groups=4)
+    drifts = [
+        (_logprobs(model, row) - torch.from_numpy(row.sample.logprobs[row.sample.mask])).mean().exp().item() for row in rows
+    ]
+    trainer = Trainer(model, TrainerOptions(lr=5e-2, mini_batch_num=mini_batches))
+    metrics = trainer.update(rows, 1, record=True)
+    found = MismatchWatch(warn=print, sampled_by="it").measure_update(1, rows, trainer.take_token_values())
+    assert (found["mismatch/seq_ratio_min"], found["mismatch/seq_ratio_max"]) == pytest.approx(
+        (min(drifts), max(drifts)), rel=1e-4
+    )
+    assert found["mismatch/abs_max"] == pytest.approx(metrics["mismatch/abs_max"], rel=1e-4)
+
+
+@pytest.mark.parametrize(("temperature", "top_k"), [(1.0, -1), (0.7, -1), (1.0, 5)])
+def test_samples_are_scored_in_the_distribution_of_their_sampling(make_model, make_groups, temperature, top_k):
+    model, rows = make_model(), make_groups()
+    sampling = Sampling(temperature=temperature, top_k=top_k)
+    found = Trainer(model, TrainerOptions(temperature=2.0)).score([row.sample for row in rows], sampling)
+    same = Trainer(model, TrainerOptions(temperature=temperature, top_k=top_k))
+    same.update(rows, 1, record=True)
+    np.testing.assert_allclose(np.concatenate(found), same.take_token_values().logprobs, atol=1e-5)
 
 
 def test_importance_weight_enters_the_gradient(make_model, make_groups, gradients, expected_gradient, difference):

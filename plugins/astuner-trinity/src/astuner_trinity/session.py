@@ -16,7 +16,7 @@ from astuner.contract.protocols import Control, EstimatorTraits, RunInfo, TaskSo
 from astuner.contract.schema import Event
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import StoredEpisodes
-from astuner.runs.training import check_whole_model
+from astuner.runs.training import MismatchWatch, check_whole_model
 from astuner.runs.training.token_recorder import TokenRecorder
 from astuner.settings.config.adapters import ADAPTER_FILE
 from astuner.settings.planning.replan import write_plan
@@ -183,7 +183,12 @@ class Session:
             self.control.notify(
                 "trained tokens are not recorded: Trinity's own algorithms leave no values of single tokens", "info"
             )
-        return TokenRecord(recorder=recorder, warn=self.control.notify, ref_kl=float(loss.get("kl_loss_coef") or 0.0))
+        watch = MismatchWatch(
+            warn=self.control.notify, sampled_by=f"Trinity's vLLM, in the template of {self.run.config.model.path}"
+        )
+        return TokenRecord(
+            recorder=recorder, warn=self.control.notify, ref_kl=float(loss.get("kl_loss_coef") or 0.0), watch=watch
+        )
 
     def _check(self, tree: dict[str, Any], schedule: Schedule, layout: Layout, offsets: dict[str, tuple[int, int]]) -> None:
         """Raise for contradictory options, and report surprising ones."""

@@ -10,6 +10,7 @@ from attrs import define, field
 
 from astuner.contract.schema import Group
 from astuner.episodes.judging.advantages import WeightedSample
+from astuner.runs.training import MismatchWatch
 from astuner.runs.training.token_recorder import TokenRecorder
 from astuner.runs.training.token_values import TokenValues, join_passes
 from astuner_trinity.token_parts import RowOwner, RowValues, take_step
@@ -23,22 +24,28 @@ class TokenRecord:
     warn: Callable[[str], object]
     ref_kl: float
     """Weight of the divergence from the reference in the loss."""
+    watch: MismatchWatch
     _reported: bool = field(default=False, init=False)
     """Whether rows of other steps were reported."""
 
-    def take(self, directory: Path, step: int, groups: Sequence[Group], rows: Sequence[WeightedSample], *, named: int) -> None:
-        """Record a step of a stage whose parts are in `directory`; `named` is the step of the run, as its episodes have it."""
+    def take(
+        self, directory: Path, step: int, groups: Sequence[Group], rows: Sequence[WeightedSample], *, named: int, is_stale: bool
+    ) -> dict[str, float]:
+        """Record a step of a stage, the step `named` of the run, from its parts in `directory`; return its `mismatch/…`."""
         try:
             if (found := take_step(directory, step)) is None:
                 self.warn(f"the trained tokens of step {named} are not recorded: Trinity's trainer left no list of its rows")
-                return
+                return {}
             owners, passes = found
             numbers = number_rows(rows)
             values = join_rows(passes, numbers, len(rows), ref_kl=self.ref_kl)
             self._report_missing(owners, numbers, values, named)
             self.recorder.record(named, groups, rows, values)
+            # The ratios of rows of older weights are those to these.
+            return self.watch.measure_update(named, rows, values, updated=False, is_stale=is_stale)
         except Exception as error:  # noqa: BLE001  # whatever it is, no run may end for its record
             self.warn(f"the trained tokens of step {named} are not recorded: {type(error).__name__}: {error}")
+            return {}
 
     def _report_missing(
         self, owners: Sequence[RowOwner], numbers: Mapping[RowOwner, int], values: TokenValues | None, named: int

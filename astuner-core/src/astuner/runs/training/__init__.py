@@ -12,6 +12,7 @@ from astuner.runs.training.losses import (
     token_terms,
 )
 from astuner.runs.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
+from astuner.runs.training.mismatch import MismatchWatch
 from astuner.runs.training.schedule import compute_learning_rate
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Aggregation",
     "KlType",
     "LossOptions",
+    "MismatchWatch",
     "TokenTerms",
     "check_whole_model",
     "compute_learning_rate",

@@ -45,6 +45,9 @@ class LearnerTraits:
     records_tokens: bool = promise("take_token_values")
     """`take_token_values() -> TokenValues | None`: return the values of the rows of the last update, in their order, and forget
     them; None if nothing was trained. Called unless `trainer_common.token_record.enable` is off."""
+    scores_samples: bool = promise("score")
+    """`score(samples, sampling: Sampling) -> Sequence[NDArray]`: per sample, the log-probability of each of its trained tokens by
+    the current weights, in the distribution of `sampling`; for `val/mismatch/…`."""
 
 
 class Learner(Protocol):

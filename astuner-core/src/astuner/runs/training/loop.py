@@ -24,6 +24,7 @@ from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.training.group_filter import PlayedGroups, filter_groups
 from astuner.runs.training.learner import Learner, LearnerTraits
+from astuner.runs.training.mismatch import MismatchWatch
 from astuner.runs.training.rollouts import Rollouts
 from astuner.runs.training.step_clock import StepClock
 from astuner.runs.training.token_recorder import TokenRecorder
@@ -44,8 +45,9 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     saved = whole = start
     recorder, traits = TokenRecorder.open(directory, settings.token_record), read_traits(learner, LearnerTraits)
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
+        watch = MismatchWatch(warn=control.notify, sampled_by=rollouts.sampled_by)
         if start == 0 and settings.val_before_train:
-            yield from _validate(rollouts, tasks, 0)
+            yield from _validate(rollouts, tasks, 0, watch)
         ahead: PlayedGroups | None = None
         clock = StepClock()
         for step in range(start + 1, total + 1):
@@ -65,7 +67,9 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             else:
                 metrics, ahead = metrics | _update(learner, rows, step, clock), None
             if recorder is not None and traits.records_tokens:
-                recorder.record(step, groups, rows, cast("Any", learner).take_token_values())
+                values = cast("Any", learner).take_token_values()
+                recorder.record(step, groups, rows, values)
+                metrics |= watch.measure_update(step, rows, values, is_stale=metrics.get("staleness/max", 0) > 0)
             metrics |= played.counts
             if (engine_s := rollouts.take_engine_s(step)) is not None:
                 metrics["time/engine_s"] = engine_s
@@ -75,7 +79,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             yield StepReport(step=step, metrics=metrics, groups=(*groups, *played.left_out))
             last = step == total
             validates = _is_due(settings.test_freq, step) or (last and (settings.test_freq > 0 or settings.val_before_train))
-            if validates and not (yield from _validate(rollouts, tasks, step)):
+            if validates and not (yield from _validate(rollouts, tasks, step, watch)):
                 break
             whole = step
             asked = control.take_save()
@@ -92,7 +96,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
 def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
     """Yield the report of one validation pass with the weights that the learner holds."""
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
-        yield from _validate(rollouts, tasks, 0)
+        yield from _validate(rollouts, tasks, 0, MismatchWatch(warn=control.notify, sampled_by=rollouts.sampled_by))
 
 
 def checkpoint_to_resume(run: RunInfo, control: Control) -> Path | None:
@@ -156,11 +160,12 @@ def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> d
     return {owner: np.concatenate(parts) for owner, parts in penalties.items()}
 
 
-def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Generator[Event, None, bool]:
+def _validate(rollouts: Rollouts, tasks: TaskSource, step: int, watch: MismatchWatch) -> Generator[Event, None, bool]:
     """Yield the report, and return whether the pass was completed."""
     groups = rollouts.validate(tasks.validation(), step)
     if groups:
-        yield ValidationReport(step=step, metrics=compute_validation_metrics(groups), groups=tuple(groups))
+        metrics = compute_validation_metrics(groups) | watch.measure_validation(step, *rollouts.score(groups))
+        yield ValidationReport(step=step, metrics=metrics, groups=tuple(groups))
     return groups is not None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.contract.errors import ConfigError, Interrupted, Problem
 from astuner.contract.protocols import Control, Engine, EngineTraits, RunInfo
 from astuner.contract.protocols.traits import read_traits
-from astuner.contract.schema import Episode, Group, Task
+from astuner.contract.schema import Episode, Group, Sample, Sampling, Task
 from astuner.episodes.containment.guarded_loop import GuardedLoop
 from astuner.episodes.rollout.group_runner import GroupRunner, open_group_runner
 from astuner.episodes.rollout.host import make_training_sampling, make_validation_sampling
@@ -18,8 +18,11 @@ from astuner.episodes.rollout.runner import Round
 from astuner.episodes.rollout.stopping import cancel_on_stop, wait_until_stopped
 from astuner.runs.store.atomic import explain_os_errors
 from astuner.runs.training.learner import Learner, LearnerTraits
+from astuner.runs.training.mismatch import choose_scored
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from astuner.episodes.rollout.recipe import Recipe
     from astuner.model.rendering import TemplateRenderer
 
@@ -40,9 +43,12 @@ class Rollouts:
         self._done = self._total = 0
         self._what = ""
         self._engine_s: dict[int, float] = {}
+        renderer = self._renderer() if self._engine.capabilities.token_ids else None
+        self.sampled_by = self._describe_sampler(recipe, renderer)
+        """The engine and the template, for messages."""
         opening = open_group_runner(
             engine=self._engine,
-            renderer=self._renderer() if self._engine.capabilities.token_ids else None,
+            renderer=renderer,
             recipe=recipe,
             run_info=run,
             control=control,
@@ -77,6 +83,15 @@ class Rollouts:
         round_ = Round(step=step, split="validation", repeats=repeats, sampling=make_validation_sampling(self._run))
         return self._play(tasks, round_, "validation")
 
+    def score(self, groups: Sequence[Group]) -> tuple[list[Sample], Sequence[NDArray[Any]]]:
+        """Return some samples of a validation, and what the learner says of their trained tokens; none if it scores none."""
+        if not self._traits.scores_samples:
+            return [], []
+        samples = choose_scored([sample for group in groups for episode in group.episodes for sample in episode.samples])
+        sampling = make_validation_sampling(self._run)
+        # What is sampled greedily has its log-probabilities at temperature 1.
+        return samples, self._learner.score(samples, sampling if sampling.temperature > 0 else Sampling())
+
     def take_engine_s(self, step: int) -> float | None:
         """Return for how long the engine worked on the episodes of a step; None if it does not report that."""
         taken = self._engine_s.pop(step, 0.0)
@@ -107,6 +122,12 @@ class Rollouts:
         if self._traits.serves_weights:
             check_trainable(engine, recipe)
         return engine, False
+
+    def _describe_sampler(self, recipe: Recipe, renderer: TemplateRenderer | None) -> str:
+        chosen = None if self._over_learner else recipe.engine
+        engine = f"the engine of '{self._run.backbone}'" if chosen is None else f"the engine '{chosen.candidate.name}'"
+        template = "" if renderer is None else f", in the template of {renderer.source} (tool calls: {renderer.tool_call_format})"
+        return f"{engine}{template}"
 
     def _renderer(self) -> TemplateRenderer:
         if self._traits.brings_renderer:

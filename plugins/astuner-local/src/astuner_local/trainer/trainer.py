@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from attrs import evolve
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from astuner.contract.protocols import Fit
-from astuner.contract.schema import Sample
+from astuner.contract.schema import Sample, Sampling
 from astuner.runs.training import compute_learning_rate, compute_token_shares, cut_mini_batches, divergence
 from astuner.runs.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner.runs.training.token_values import TokenValues
@@ -131,26 +132,27 @@ class Trainer:
         """
         if self._reference is None:
             raise ValueError("no reference to measure from: make the Trainer with reference=, or with a model that has adapters")
-        rows = [TrainRow(sample=sample, advantage=0.0, group=sample.task_id) for sample in samples]
-        found = [np.zeros(0)] * len(rows)
+        batches, found = self._lay_out_samples(samples), []
         k3 = tokens = 0.0
-        for batch in self._lay_out(rows, [1.0] * len(rows)):
+        for batch in batches:
             with self._reference.forward() as forward:
                 reference = logprobs(forward, batch, self.options)
             own = logprobs(self._forward, batch, self.options)
-            each = divergence(own, reference, self.options.kl_reward_type).double().cpu().numpy()
-            ends = np.cumsum([rows[number].sample.trained for number in batch.rows])
-            for number, tokens_of_row in zip(batch.rows, np.split(each, ends[:-1]), strict=True):
-                found[number] = tokens_of_row
+            found.append(divergence(own, reference, self.options.kl_reward_type))
             k3 += divergence(own, reference, "low_var_kl").sum().item()
             tokens += len(batch.targets)
         self._reward_kl = k3 / tokens if tokens else None
-        return found
+        return _split_by_sample(samples, batches, found)
+
+    def score(self, samples: Sequence[Sample], sampling: Sampling) -> list[NDArray[np.float64]]:
+        """Return, per sample, log π at each of its trained tokens, in the distribution of the sampling."""
+        options = evolve(self.options, temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k)
+        batches = self._lay_out_samples(samples)
+        return _split_by_sample(samples, batches, [logprobs(self._forward, batch, options) for batch in batches])
 
     def measure_fit(self, samples: Sequence[Sample]) -> Fit:
         """Return how well the current weights predict the trained tokens."""
-        rows = [TrainRow(sample=sample, advantage=0.0, group=sample.task_id) for sample in samples]
-        return measure_fit(self._forward, self._lay_out(rows, [1.0] * len(rows)), self.options)
+        return measure_fit(self._forward, self._lay_out_samples(samples), self.options)
 
     def save(self, directory: Path) -> None:
         """Write what `load` needs to continue bit for bit with the same weights: moments, step, options."""
@@ -183,6 +185,10 @@ class Trainer:
         counted = compute_token_shares(part, options.loss_agg_mode, options.max_response_length)
         shares = dict(zip(map(id, part), counted, strict=True))
         return self._lay_out(live, [shares[id(row)] for row in live])
+
+    def _lay_out_samples(self, samples: Sequence[Sample]) -> list[MicroBatch]:
+        rows = [TrainRow(sample=sample, advantage=0.0, group=sample.task_id) for sample in samples]
+        return self._lay_out(rows, [1.0] * len(rows))
 
     def _lay_out(self, rows: Sequence[TrainRow], shares: Sequence[float]) -> list[MicroBatch]:
         return prepare(
@@ -224,6 +230,16 @@ class Trainer:
         if self.options.use_kl_loss and sums.get("tokens"):
             metrics["kl/mean"] = sums["kl"] / sums["tokens"]
         return metrics | compute_update_metrics({**sums, "abs_max": largest}, norms, parts)
+
+
+def _split_by_sample(samples: Sequence[Sample], batches: Sequence[MicroBatch], found: Sequence[Tensor]) -> list[Any]:
+    """Return what was found of the trained tokens of each pass, as an array for each sample."""
+    split = [np.zeros(0)] * len(samples)
+    for batch, values in zip(batches, found, strict=True):
+        ends = np.cumsum([samples[number].trained for number in batch.rows])
+        for number, own in zip(batch.rows, np.split(values.double().cpu().numpy(), ends[:-1]), strict=True):
+            split[number] = own
+    return split
 
 
 def _make_optimizer(parameters: Iterable[nn.Parameter], options: TrainerOptions) -> Optimizer:
