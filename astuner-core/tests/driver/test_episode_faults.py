@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pytest
 from attrs import evolve
 
 from astuner.contract.schema import Failure, Unjudged
@@ -18,6 +20,13 @@ def unreadable(repeat, text="<tool_call>{a}", step=1):
     found = episode(repeat, step=step)
     reply = {"role": "assistant", "content": text, "malformed_tool_call": 2}
     return evolve(found, calls=(evolve(found.calls[0], reply=reply),))
+
+
+def cut(repeat, reason="length", step=1, **changes):
+    found = episode(repeat, step=step)
+    reply = {"role": "assistant", "content": "", "reasoning_content": "hm", "cut_reasoning": True}
+    call = evolve(found.calls[0], reply=reply, finish_reason=reason)
+    return evolve(found, calls=(call,), **changes)
 
 
 def test_a_place_that_fails_is_reported_once_with_the_count_of_its_step():
@@ -64,3 +73,29 @@ def test_an_unreadable_tool_call_names_its_episode_and_its_text_and_is_counted_a
     assert len(said) < 350
     assert faults.add([group(unreadable(0, step=2))]) == []
     assert faults.summarise() == ["in all, 4 tool calls could not be read, in 2 episodes"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "keys"),
+    [
+        ("length", "rollout.max_response_length_in_one_turn, or the max_tokens of the agent"),
+        ("context", "rollout.max_model_len and data.max_response_length"),
+    ],
+)
+def test_training_on_reasoning_that_was_cut_off_is_reported_once_with_the_limit(reason, keys):
+    faults = EpisodeFaults(Path("a"))
+    (said,) = faults.add([group(episode(0), cut(1, reason), cut(2, reason))])
+    assert said.startswith("2 of 3 episodes of step 1 train on reasoning that a limit cut off, first train/1/t/1, ")
+    assert f"Raise {keys}; or set trainer_common.algorithm.overlong_filter" in said
+    assert faults.add([group(cut(0, step=2))]) == []
+
+
+def untrain(found):
+    return evolve(found, samples=tuple(evolve(one, mask=np.zeros_like(one.mask)) for one in found.samples))
+
+
+@pytest.mark.parametrize(
+    "left_out", [untrain(cut(0)), cut(0, split="validation"), cut(0, verdict=None), cut(0, samples=())], ids=range(4)
+)
+def test_reasoning_that_was_cut_off_and_is_not_trained_is_not_reported(left_out):
+    assert EpisodeFaults(Path("a")).add([group(left_out)]) == []

@@ -99,6 +99,27 @@ def read(
     return [(piece.kind, piece.text) for piece in [*parser.feed(text), *parser.finish()]]
 
 
+@pytest.mark.parametrize(
+    ("template", "options", "said", "prompt"),
+    [
+        ("qwen3", {}, "<think>\na", ""),
+        ("qwen3", {"reasoning": "keep"}, "<think>\na", ""),
+        ("qwen2_5", {}, "<think>\na", ""),
+        ("qwen3_5_think", {"reasoning": "keep"}, "a", "…<think>\n"),
+        ("gptoss", {}, "<|channel|>analysis<|message|>a", ""),
+    ],
+)
+def test_a_parser_knows_whether_reasoning_has_ended(template: str, options: Any, said: str, prompt: str) -> None:
+    end = {"gptoss": "<|end|><|start|>assistant<|channel|>final<|message|>b"}.get(template, "\n</think>\n\nb")
+    found = []
+    for text in (said, said + end):
+        parser = official_renderer(template, **options).parser(prompt, tools=(), parallel=True)
+        list(parser.feed(text))
+        list(parser.finish())
+        found.append(parser.reasons)
+    assert found == [True, False]
+
+
 def test_split_and_keep_win_over_the_template() -> None:
     split, keep = official_renderer("qwen2_5", reasoning="split"), official_renderer("qwen3", reasoning="keep")
     assert read(split, "<think>a</think>b") == [("reasoning", "a"), ("content", "b")]

@@ -184,6 +184,33 @@ async def test_nothing_said_is_an_empty_text(serving: Any, said: str) -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("said", "limit", "kwargs", "is_cut"),
+    [
+        ("<think>\nhm, and so on and on", 6, {}, True),
+        ("hm, and so on and on", 6, {"open_think": True}, True),
+        ("<think>\nhm, and", 99, {}, False),
+        ("<think>\nhm\n</think>\n\nthree and four and five", 12, {}, False),
+        ("three and four and five", 3, {}, False),
+    ],
+    ids=["opened by the model", "opened by the prompt", "ended by the model", "cut behind it", "none"],
+)
+async def test_reasoning_that_a_limit_cuts_off_is_recorded_as_such(
+    serving: Any, said: str, limit: int, kwargs: dict[str, Any], is_cut: bool, streamed: bool
+) -> None:
+    async with serving(said) as stage:
+        body = {"chat_template_kwargs": kwargs}
+        given: Any = {"model": "any", "messages": USER, "max_tokens": limit, "extra_body": body}
+        answer = await stage.client().chat.completions.create(**given, stream=streamed)
+        if streamed:
+            [_ async for _ in answer]
+    [call] = stage.recorder.calls
+    assert (call.reply.get("cut_reasoning", False), call.finish_reason == "length") == (is_cut, limit < 99)
+    assert streamed or not hasattr(answer.choices[0].message, "cut_reasoning")
+
+
+@pytest.mark.asyncio
 async def test_a_call_alone_has_no_text(serving: Any) -> None:
     async with serving(CALL) as stage:
         answer = await stage.client().chat.completions.create(model="any", messages=USER, tools=[ADD])

@@ -10,11 +10,21 @@ from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_va
 from astuner_devkit.episodes import episode, group
 
 
+def cut_in_reasoning(found, **changes):
+    return evolve(found, calls=(evolve(found.calls[0], reply={"content": "", "cut_reasoning": True}, **changes),))
+
+
+def test_reasoning_that_was_cut_off_is_counted_in_validations_too_unless_the_agent_is_frozen():
+    frozen = cut_in_reasoning(episode(1), untrained="frozen_agent")
+    found = compute_validation_metrics([group(cut_in_reasoning(episode(0)), frozen, episode(2))])
+    assert found["val/cut_reasoning"] == 1
+
+
 def test_the_waterfall_counts_every_loss_with_its_reason():
     failed = evolve(
         episode(2), output=None, samples=(), verdict=None, untrained={"failed": 5}, failures=(Failure(reason="timeout"),)
     )
-    groups = [group(episode(0, 0.0), episode(1, 1.0), failed, episode(3, None))]
+    groups = [group(episode(0, 0.0), cut_in_reasoning(episode(1, 1.0)), failed, episode(3, None))]
     found = compute_rollout_metrics(groups, compute_advantages(groups, Grpo()))
     assert {k: v for k, v in found.items() if k.startswith("signal/")} == {
         "signal/calls": 4,
@@ -25,6 +35,7 @@ def test_the_waterfall_counts_every_loss_with_its_reason():
         "signal/tokens_trainable": 6,
         "signal/tokens_nonzero_advantage": 6,
         "signal/branches": 0,
+        "signal/cut_reasoning": 1,
         "signal/groups": 1,
         "signal/groups_without_signal": 0,
         "signal/lost/timeout": 1,

@@ -276,3 +276,14 @@ class Says:
     async def generate(self, request: Request) -> Any:
         await asyncio.sleep(0)
         yield Chunk(ids=self.ids, logprobs=[-1.0] * len(self.ids), finish_reason="length")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("prompt", "said", "is_cut"),
+    [("Q<think>\n", "hm, and so on", True), ("Q", "<think> hm, and", True), ("Use <think> first. Q", "hm, and so on", False)],
+)
+async def test_reasoning_that_a_limit_cuts_off_is_recorded_as_such(serving: Any, prompt: str, said: str, is_cut: bool) -> None:
+    async with serving(said) as stage:
+        await ask(stage, prompt, max_tokens=4)
+    assert stage.recorder.calls[0].reply.get("cut_reasoning", False) is is_cut

@@ -40,6 +40,7 @@ def compute_rollout_metrics(
         "signal/tokens_trainable": float(sum(row.sample.trained for row in trainable)),
         "signal/tokens_nonzero_advantage": float(sum(row.live_tokens for row in rows)),
         "signal/branches": float(sum(map(count_branches, episodes))),
+        "signal/cut_reasoning": float(sum(map(is_cut_in_reasoning, episodes))),
         "signal/groups": float(len(groups)),
         "signal/groups_without_signal": float(len(groups) - len({row.group for row in rows if row.live_tokens})),
     }
@@ -78,6 +79,11 @@ def count_branches(episode: Episode) -> int:
     return len(find_leaves(calls)) - len({call.agent for call in calls.values()})
 
 
+def is_cut_in_reasoning(episode: Episode) -> bool:
+    """Whether a limit cut an answer of the model off inside its reasoning."""
+    return any(call.untrained is None and call.reply.get("cut_reasoning") for call in episode.calls)
+
+
 def count_lost(episodes: Iterable[Episode]) -> Counter[str]:
     """Count what was lost: episodes without a reward or samples, by reason, and tokens as `tokens_<reason>`."""
     found: Counter[str] = Counter()
@@ -112,6 +118,7 @@ def compute_validation_metrics(groups: Sequence[Group]) -> dict[str, float]:
     metrics |= {f"val/{name}": value for name, value in compute_scores(groups, known=known).items()}
     failures = count_failures(episodes)
     metrics |= {"val/episodes": float(len(episodes)), "val/failed": float(failures.total())}
+    metrics["val/cut_reasoning"] = float(sum(map(is_cut_in_reasoning, episodes)))
     metrics |= {f"val/failed/{reason}": float(count) for reason, count in sorted(failures.items())}
     metrics["val/retries"] = float(sum(failure.retried for episode in episodes for failure in episode.failures))
     sources: dict[str, list[Group]] = {}

@@ -31,6 +31,10 @@ class ReplyParser(Protocol):
     dropped: int
     """Tool calls beyond the first, if only one was allowed."""
 
+    @property
+    def reasons(self) -> bool:
+        """Whether the text ends inside reasoning."""
+
     def feed(self, text: str) -> Iterator[Piece]:
         """Yield what is certain after more text."""
 
@@ -118,6 +122,11 @@ class AnswerParser:
         self._gap = ""
         self._calls = 0
         self._has_text = False
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the text ends inside reasoning."""
+        return self._state == self._thinks
 
     def feed(self, text: str) -> Iterator[Piece]:
         """Yield what is certain after more text."""

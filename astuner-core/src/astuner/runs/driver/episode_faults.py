@@ -18,7 +18,7 @@ MOST_PLACES = 10
 
 @define(eq=False)
 class EpisodeFaults:
-    """Errors of users' code by the place that raised them, and tool calls that could not be read."""
+    """Errors of users' code by the place that raised them, tool calls that could not be read, and reasoning that was cut off."""
 
     directory: Path
     _failed: Counter[tuple[str, str]] = field(factory=Counter, init=False)
@@ -28,11 +28,12 @@ class EpisodeFaults:
     _calls: int = field(default=0, init=False)
     _call_episodes: int = field(default=0, init=False)
     _calls_reported: int = field(default=0, init=False)
+    _cut_reported: bool = field(default=False, init=False)
 
     def add(self, groups: Sequence[Group]) -> list[str]:
         """Count the faults of these groups, and return messages on those that are new."""
         episodes = [episode for group in groups for episode in group.episodes]
-        return [*self._add_errors(episodes), *self._add_unreadable_calls(episodes)]
+        return [*self._add_errors(episodes), *self._add_unreadable_calls(episodes), *self._find_cut_reasoning(episodes)]
 
     def summarise(self) -> list[str]:
         """Return the counts of what happened again after its message."""
@@ -78,6 +79,28 @@ class EpisodeFaults:
             f"{episode.id}{agent}: a tool call could not be read and stayed in the content{others}: "
             f"{_shorten(str(call.reply.get('content') or ''))}"
         )
+
+    def _find_cut_reasoning(self, episodes: Sequence[Episode]) -> Iterator[str]:
+        found = [] if self._cut_reported else [(e, call) for e in episodes for call in e.calls if _learns_cut(e, call)]
+        if not found:
+            return
+        self._cut_reported = True
+        episode, call = found[0]
+        count = len({one.id for one, _ in found})
+        keys = "rollout.max_response_length_in_one_turn, or the max_tokens of the agent"
+        if call.finish_reason == "context":
+            keys = "rollout.max_model_len and data.max_response_length"
+        yield (
+            f"{count} of {len(episodes)} episodes of step {episode.step} train on reasoning that a limit cut off, first "
+            f"{episode.id}, {call.agent}: {len(call.output_ids)} tokens without an answer. They are rewarded as answers, so the "
+            f"model learns to reason less, whether or not its reasoning was right. Raise {keys}; or set "
+            "trainer_common.algorithm.overlong_filter, which leaves them out of the loss. `signal/cut_reasoning` counts them"
+        )
+
+
+def _learns_cut(episode: Episode, call: Call) -> bool:
+    trained = any(call.index in sample.calls for sample in episode.samples if sample.trained)
+    return trained and episode.split == "train" and episode.reward is not None and bool(call.reply.get("cut_reasoning"))
 
 
 def _list_errors(episode: Episode) -> Iterator[tuple[str, str, str]]:

@@ -163,6 +163,8 @@ class LiveCall(RunningCall[CallPlan]):
         reply = self._reply.message()
         if self.parser.malformed:
             reply["malformed_tool_call"] = self.parser.malformed
+        if self.parser.reasons and self._reason in ("length", "context"):
+            reply["cut_reasoning"] = True
         call = Call(
             index=plan.index,
             agent=plan.agent,

@@ -171,7 +171,7 @@ class TokenCallMaker:
 
     def _make_parser(self, request: ChatRequest, placement: Placement) -> ReplyParser:
         if request.prompts:
-            return PlainParser()
+            return PlainParser(placement.text)
         return self.renderer.parser(placement.text, tools=request.callable_tools, parallel=request.parallel_tool_calls)
 
     def _finish(self, accepted: AcceptedRequest, placement: Placement, done: FinishedCall) -> None:

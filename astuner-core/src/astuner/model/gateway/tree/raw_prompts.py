@@ -12,6 +12,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from astuner.model.gateway.tree.token_tree import Placement
+from astuner.model.reasoning import THINKING
 from astuner.model.rendering.errors import bad_request
 from astuner.model.rendering.reply_parser import Piece
 
@@ -27,8 +28,18 @@ class PlainParser:
     malformed = 0
     dropped = 0
 
+    def __init__(self, prompt: str) -> None:
+        """Take the prompt, which may open the reasoning."""
+        self._text = next((opening for opening, _ in THINKING if prompt.rstrip().endswith(opening)), "")
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the text ends inside reasoning."""
+        return any(self._text.rfind(opening) > self._text.rfind(closing) for opening, closing in THINKING)
+
     def feed(self, text: str) -> Iterator[Piece]:
         """Yield the text."""
+        self._text += text
         if text:
             yield Piece("content", text)
 

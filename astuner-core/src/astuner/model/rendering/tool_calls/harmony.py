@@ -36,6 +36,11 @@ class HarmonyParser:
         self._begins = True
         self._calls = 0
 
+    @property
+    def reasons(self) -> bool:
+        """Whether the text ends inside reasoning."""
+        return self._state == "text" and self._kind == "reasoning"
+
     def feed(self, text: str) -> Iterator[Piece]:
         """Yield what is certain after more text."""
         self._held += text
