@@ -235,6 +235,7 @@ class EpisodeAttempt:
             auxiliary_models=config.auxiliary_models,
             # The loop counts its steps itself, and a tracker's calls between them are not steps.
             max_steps=None if leads else config.multi_turn.max_steps,
+            names_changes=not views,
             llm_timeout_s=config.llm_timeout_s,
             examine=self._watch.examine if parts.detectors else None,
         )

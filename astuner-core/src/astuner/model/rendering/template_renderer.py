@@ -14,7 +14,7 @@ from attrs import evolve
 from astuner.contract.errors import AstunerError
 from astuner.model.rendering.compiled_template import CompiledTemplate
 from astuner.model.rendering.encoding import LongText, PartwiseEncoder
-from astuner.model.rendering.errors import bad_request
+from astuner.model.rendering.errors import ApiError, bad_request
 from astuner.model.rendering.losses import describe_losses
 from astuner.model.rendering.reply_parser import Style
 from astuner.model.rendering.round_trip import TOOLS, WrittenAnswer, fit, recognise, write_answers
@@ -77,6 +77,7 @@ class TemplateRenderer:
         self._encode_cached: Callable[[str], Ids] = lru_cache(maxsize=256)(self._encode)
         self.specials: Mapping[str, int] = {str(word): int(number) for number, word in tokenizer.added_tokens_decoder.items()}
         self._frames: tuple[str, ...] = ()
+        self._shows_reasoning: dict[tuple[bool | str, ...], bool] = {}
         self.needs_tools = False
         """Whether the template refuses conversations without tools."""
         found = self._find_ends()
@@ -182,6 +183,18 @@ class TemplateRenderer:
         raise bad_request(
             "The model's chat template does not show the last message as it is, so it cannot be continued.", "messages"
         )
+
+    def shows_reasoning(self, answer: Message, after: Sequence[Message], kwargs: Mapping[str, Any]) -> bool:
+        """Whether the template shows the reasoning of an answer that these messages follow; tried once for each kind."""
+        kind = (bool(answer.get("tool_calls")), *sorted({message["role"] for message in after}), repr(kwargs))
+        if kind not in self._shows_reasoning:
+            conversation = [USER, {**answer, "reasoning_content": PROBE}, *after]
+            try:
+                text = self.render(conversation, TOOLS if self.needs_tools else (), generate=True, kwargs=kwargs)
+            except ApiError:
+                text = ""
+            self._shows_reasoning[kind] = PROBE in text
+        return self._shows_reasoning[kind]
 
     def encode(self, text: str) -> Ids:
         """Return the ids of a text; special tokens in it become their ids, none is added. The array is read-only."""

@@ -66,4 +66,5 @@ def choose_call_maker(parts: EpisodeParts, renderer: TemplateRenderer | None) ->
         sessions=EngineSessions(engine, spec.episode_id, parts.serial),
         examiner=AnswerExaminer(spec.examine, renderer),
         timeout_s=spec.llm_timeout_s,
+        names_changes=spec.names_changes,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from astuner.model.gateway.recording.messages import encode_meaning
@@ -13,8 +13,16 @@ if TYPE_CHECKING:
 BRANCHES = "before it sends the conversation back, so the model reads what was not said, and the call begins a branch"
 
 
-def find_rewritten(before: Sequence[Message], reply: Message, messages: Sequence[Message]) -> Iterator[str]:
-    """Yield a notice for each kind of change between a request with its answer, and a later request of the same agent."""
+def find_rewritten(
+    before: Sequence[Message],
+    reply: Message,
+    messages: Sequence[Message],
+    shows_reasoning: Callable[[Message, Sequence[Message]], bool],
+) -> Iterator[str]:
+    """Yield a notice for each kind of change between a request with its answer, and a later request of the same agent.
+
+    `shows_reasoning` says whether the template would show the reasoning of an answer that some messages follow.
+    """
     size = len(before)
     if len(messages) <= size:
         return
@@ -23,7 +31,15 @@ def find_rewritten(before: Sequence[Message], reply: Message, messages: Sequence
         what = "the first message" if other[0] == 0 else f"an earlier message of the role {before[other[0]]['role']}"
         yield f"its framework rewrites {what} (a clock, a list of what failed) {BRANCHES}."
     elif not other and messages[size]["role"] == "assistant":
-        yield from (f"its framework {what} {BRANCHES}." for what in _compare(reply, messages[size]))
+        sent, after = messages[size], messages[size + 1 :]
+        yield from (f"its framework {what} {BRANCHES}." for what in _compare(reply, sent))
+        thought, kept = reply.get("reasoning_content"), sent.get("reasoning_content")
+        if thought and not kept and thought not in (sent.get("content") or "") and after and shows_reasoning(sent, after):
+            yield (
+                "its framework drops the reasoning of answers before it sends the conversation back. The template would show it "
+                "here, so the model does not read what it thought, and the call begins a branch. Send `reasoning_content` back; "
+                "docs/recording.md says what frameworks do."
+            )
 
 
 def _compare(reply: Message, sent: Message) -> Iterator[str]:

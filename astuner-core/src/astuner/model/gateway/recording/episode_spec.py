@@ -35,6 +35,8 @@ class EpisodeSpec:
     """What a grammar that an agent asks for does to its trained calls; `enforce` leaves them untrained."""
     max_steps: int | None = None
     """Calls of each trained agent. Frozen agents are limited by the time of the episode alone."""
+    names_changes: bool = True
+    """Whether what changes in a conversation before it is sent back is reported: a context tracker changes it on purpose."""
     train: bool = True
     llm_timeout_s: float | None = None
     """For one call, from its beginning to its last token."""

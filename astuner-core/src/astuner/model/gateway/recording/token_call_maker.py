@@ -75,6 +75,7 @@ class TokenCallMaker:
     sessions: EngineSessions
     examiner: AnswerExaminer
     timeout_s: float | None
+    names_changes: bool
     _last: dict[str, tuple[tuple[Message, ...], Message]] = field(factory=dict, init=False)
     """The last request of each agent, and its answer."""
 
@@ -91,7 +92,9 @@ class TokenCallMaker:
         request, agent = accepted.request, accepted.caller.agent
         for text in () if request.prompts else find_changes(self.renderer.shape, request.messages):
             self.ledger.notice(text)
-        for text in find_rewritten(*self._last.get(accepted.caller.name, ((), {})), request.messages):
+        before, reply = self._last.get(accepted.caller.name, ((), {}))
+        shows_reasoning = partial(self.renderer.shows_reasoning, kwargs=request.template_kwargs)
+        for text in find_rewritten(before, reply, request.messages, shows_reasoning) if self.names_changes else ():
             self.ledger.notice(f"{accepted.caller.name}: {text}")
         rooms = self.prompts.find_rooms(accepted, places)
         draws = [self.seeds.draw(request, agent, placement.ids.tobytes()) for placement in places]
