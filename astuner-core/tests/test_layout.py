@@ -81,7 +81,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-trinity": 5900,
     "astuner-verl": 3750,
     "astuner-vllm": 3150,
-    "astuner-wire-apis": 2150,
+    "astuner-wire-apis": 2200,
 }
 """Most lines of Python in `src`, by package. Raising one is a decision: say in the commit what the lines are for."""
 

@@ -86,7 +86,7 @@ class ChatWriter:
 
     def write_delta(self, delta: Delta) -> bytes:
         """Return a line with a part of the text, or with a call."""
-        message = _write_message(delta.fields)
+        message = _write_message(delta.whole_fields)
         return self._line(message) if message["content"] or "tool_calls" in message else b""
 
     def write_done(self, choice: int, answer: Answer) -> bytes:

@@ -5,19 +5,22 @@ What those tests import and this does not know is an empty class, and what needs
 
 from __future__ import annotations
 
-import itertools
+import os
 import re
 import sys
 import types
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any, ClassVar
 
 import pytest
+from attrs import evolve
 
+from astuner.model.rendering.reply_parser import Style
 from astuner.model.rendering.tool_calls import STYLES
+from astuner.model.rendering.tool_calls.begun_calls import PiecewiseParser
 
 
 class Record:
@@ -46,7 +49,10 @@ class Record:
 def _plain(value: Any) -> Any:
     if isinstance(value, Record):
         return {key: _plain(inner) for key, inner in vars(value).items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    # Tools of the SDK of OpenAI.
+    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def record(name: str, **defaults: Any) -> type[Record]:
@@ -78,6 +84,15 @@ class ChatRequest(Record):
         self.tools = [Tool(**tool) if isinstance(tool, dict) else tool for tool in self.tools or ()] or None
 
 
+class AnyName(str):
+    """The name of a tool that is whichever one is called."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = str.__hash__
+
+
 class Parser:
     """One of our styles behind the interface of vLLM's parsers."""
 
@@ -89,7 +104,7 @@ class Parser:
         self.prev_tool_call_arr: list[Any] = []
         self.streamed_args_for_tool: list[Any] = []
         self._parser: Any = None
-        self._numbers: Iterator[int] = itertools.count()
+        self._number = -1
 
     @property
     def vocab(self) -> Mapping[str, int]:
@@ -98,17 +113,22 @@ class Parser:
     def _make(self, request: Any) -> Any:
         given = [_plain(tool) for tool in self.tools or getattr(request, "tools", None) or ()]
         tools = [tool if "function" in tool else {"type": "function", "function": tool} for tool in given]
-        anything = {"type": "function", "function": {"name": "anything", "parameters": {}}}
-        return STYLES[self.style]("", tools=tools or [anything], parallel=True)
+        anything = {"type": "function", "function": {"name": AnyName("anything"), "parameters": {}}}
+        style = STYLES[self.style]
+        if isinstance(style, Style) and os.environ.get("ASTUNER_STREAMED_CALLS") == "pieces":
+            style = evolve(style, make_parser=PiecewiseParser)
+        return style("", tools=tools or [anything], parallel=True)
 
     def extract_tool_calls(self, model_output: str, request: Any = None) -> Record:
         parser = self._make(request)
         pieces = [*parser.feed(model_output), *parser.finish()]
-        calls = [
-            ToolCall(function=FunctionCall(name=piece.name, arguments=piece.text), **({"id": piece.id} if piece.id else {}))
-            for piece in pieces
-            if piece.kind == "tool_call"
-        ]
+        calls = []
+        for piece in pieces:
+            if piece.follows:
+                calls[-1].function.arguments += piece.text
+            elif piece.kind == "tool_call":
+                function = FunctionCall(name=piece.name, arguments=piece.text)
+                calls.append(ToolCall(function=function, **({"id": piece.id} if piece.id else {})))
         content = "".join(piece.text for piece in pieces if piece.kind == "content") or None
         return Found(tools_called=bool(calls), tool_calls=calls, content=content)
 
@@ -116,7 +136,7 @@ class Parser:
         self, previous_text: str = "", current_text: str = "", delta_text: str = "", *_: Any, request: Any = None, **__: Any
     ) -> Record | None:
         if self._parser is None or (not previous_text and current_text in ("", delta_text)):
-            self._parser, self._numbers = self._make(request), itertools.count()
+            self._parser, self._number = self._make(request), -1
         return self._collect(self._parser.feed(delta_text))
 
     def flush(self) -> Record | None:
@@ -126,10 +146,15 @@ class Parser:
     def _collect(self, pieces: Any) -> Record | None:
         calls, texts = [], []
         for piece in pieces:
-            if piece.kind == "tool_call":
+            if piece.follows and calls:
+                calls[-1].function.arguments += piece.text
+            elif piece.follows:
+                calls.append(DeltaToolCall(index=self._number, function=DeltaFunctionCall(arguments=piece.text)))
+            elif piece.kind == "tool_call":
                 function = DeltaFunctionCall(name=piece.name, arguments=piece.text)
                 id_ = piece.id or uuid.uuid4().hex[:9]
-                calls.append(DeltaToolCall(index=next(self._numbers), id=id_, type="function", function=function))
+                self._number += 1
+                calls.append(DeltaToolCall(index=self._number, id=id_, type="function", function=function))
             else:
                 texts.append(piece.text)
         return DeltaMessage(content="".join(texts) or None, tool_calls=calls) if calls or texts else None

@@ -71,7 +71,7 @@ class MessageWriter:
         parts = [self._start(delta)]
         for name, value in delta.fields.items():
             if name == "tool_calls":
-                parts += [self._tool_use(call) for call in value]
+                parts += [self._tool_use(call, more=delta.open) for call in value]
             elif value and name in ("content", "reasoning_content"):
                 parts.append(self._text("text" if name == "content" else "thinking", value))
         return b"".join(parts)
@@ -105,12 +105,14 @@ class MessageWriter:
         begun = b"" if self._open == kind else self._begin(_block(kind, ""))
         return begun + self._part({"type": f"{kind}_delta", kind: text})
 
-    def _tool_use(self, call: Mapping[str, Any]) -> bytes:
-        block = {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {}}
-        written = call["function"]["arguments"]
-        if INVALID_JSON in (given := wrap_arguments(written)):
-            written = json.dumps(given, ensure_ascii=False)
-        return self._begin(block) + self._part({"type": "input_json_delta", "partial_json": written}) + self._end()
+    def _tool_use(self, call: Mapping[str, Any], *, more: bool) -> bytes:
+        written, begun = call["function"]["arguments"], b""
+        if "id" in call:
+            begun = self._begin({"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {}})
+            if not more and INVALID_JSON in (given := wrap_arguments(written)):
+                written = json.dumps(given, ensure_ascii=False)
+        part = self._part({"type": "input_json_delta", "partial_json": written}) if written else b""
+        return begun + part + (b"" if more else self._end())
 
     def _begin(self, block: Mapping[str, Any]) -> bytes:
         ended = self._end()

@@ -72,7 +72,7 @@ class ContentWriter:
         """Return the next parts of a candidate."""
         thoughts = self._thoughts.get(delta.choice, "") + _find_thoughts(delta.fields)
         self._thoughts[delta.choice] = thoughts
-        parts = list(_write_parts(delta.fields, thoughts))
+        parts = list(_write_parts(delta.whole_fields, thoughts))
         return encode_event({"candidates": [_write_candidate(delta.choice, parts)], **self._head()}) if parts else b""
 
     def write_done(self, choice: int, answer: Answer) -> bytes:

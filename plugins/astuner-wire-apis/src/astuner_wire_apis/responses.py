@@ -73,6 +73,8 @@ class ResponseWriter:
     _logprobs: list[Mapping[str, Any]] = field(factory=list, init=False)
     _streamed: int = field(default=0, init=False)
     """Number of those that were streamed."""
+    _in_pieces: bool = field(default=False, init=False)
+    """Whether the arguments of the last item are still being streamed."""
     _events: int = field(default=0, init=False)
     _finished: Mapping[str, Any] | None = field(default=None, init=False)
 
@@ -100,7 +102,13 @@ class ResponseWriter:
     def write_delta(self, delta: Delta) -> bytes:
         """Return the events of the next part."""
         self._logprobs += delta.logprobs or ()
-        return b"".join(self._take(delta.fields))
+        call = next(iter(delta.fields.get("tool_calls") or ()), None)
+        if call and delta.open and "id" in call:
+            form = self.request.tool_forms.get(call["function"]["name"])
+            self._in_pieces = form is None or form.kind == "function"
+        if call and self._in_pieces:
+            return b"".join(self._stream_call(call, more=delta.open))
+        return b"".join(self._take(delta.whole_fields))
 
     def write_done(self, choice: int, answer: Answer) -> bytes:
         """Return the ends of the items that are still open."""
@@ -173,26 +181,51 @@ class ResponseWriter:
         yield self._event("response.output_item.done", output_index=index, item=self._items[index])
 
     def _call(self, call: Mapping[str, Any]) -> Iterator[bytes]:
-        index = len(self._items)
         made = write_call(self.request.tool_forms.get(call["function"]["name"]), call)
-        item = {"id": f"{ITEM_PREFIXES[made['type']]}_{self.id}_{index}", **made}
-        self._items.append({**item, "status": "completed"})
-        # A field that is streamed is empty at first.
-        streamed = STREAMED.get(made["type"])
-        begun = {**item, **({} if streamed is None else {streamed[0]: ""}), "status": "in_progress"}
-        yield self._event("response.output_item.added", output_index=index, item=begun)
-        if streamed is not None:
-            name, kind = streamed
-            place = {"item_id": item["id"], "output_index": index}
-            named = {"name": made["name"]} if kind == "function_call_arguments" else {}
-            yield self._event(f"response.{kind}.delta", **place, delta=made[name])
-            yield self._event(f"response.{kind}.done", **place, **named, **{name: made[name]})
+        yield self._begin_call(made)
+        if made["type"] in STREAMED:
+            yield self._add_to_call(made[STREAMED[made["type"]][0]])
         for number, command in enumerate(made["action"]["commands"] if made["type"] == "shell_call" else ()):
-            place = {"output_index": index, "command_index": number}
+            place = {"output_index": len(self._items) - 1, "command_index": number}
             yield self._event("response.shell_call_command.added", **place, command="")
             yield self._event("response.shell_call_command.delta", **place, delta=command)
             yield self._event("response.shell_call_command.done", **place, command=command)
-        yield self._event("response.output_item.done", output_index=index, item=self._items[index])
+        yield from self._end_call()
+
+    def _begin_call(self, made: Mapping[str, Any]) -> bytes:
+        index = len(self._items)
+        # A field that is streamed is empty at first.
+        empty = {STREAMED[made["type"]][0]: ""} if made["type"] in STREAMED else {}
+        item = {"id": f"{ITEM_PREFIXES[made['type']]}_{self.id}_{index}", **made, **empty, "status": "in_progress"}
+        self._items.append(item)
+        return self._event("response.output_item.added", output_index=index, item=item)
+
+    def _add_to_call(self, text: str) -> bytes:
+        item = self._items[-1]
+        name, kind = STREAMED[item["type"]]
+        self._items[-1] = {**item, name: item[name] + text}
+        return self._event(f"response.{kind}.delta", item_id=item["id"], output_index=len(self._items) - 1, delta=text)
+
+    def _end_call(self) -> Iterator[bytes]:
+        index = len(self._items) - 1
+        item = self._items[index] = {**self._items[index], "status": "completed"}
+        if item["type"] in STREAMED:
+            name, kind = STREAMED[item["type"]]
+            named = {"name": item["name"]} if kind == "function_call_arguments" else {}
+            yield self._event(f"response.{kind}.done", item_id=item["id"], output_index=index, **named, **{name: item[name]})
+        yield self._event("response.output_item.done", output_index=index, item=item)
+
+    def _stream_call(self, call: Mapping[str, Any], *, more: bool) -> Iterator[bytes]:
+        """Yield the events of a part of a function's call; other calls come whole, since their items depend on the arguments."""
+        if "id" in call:
+            yield from self._close("reasoning")
+            empty = {**call, "function": {**call["function"], "arguments": ""}}
+            yield self._begin_call(write_call(self.request.tool_forms.get(call["function"]["name"]), empty))
+        if call["function"]["arguments"]:
+            yield self._add_to_call(call["function"]["arguments"])
+        self._in_pieces = more
+        if not more:
+            yield from self._end_call()
 
     def _place(self, index: int) -> dict[str, Any]:
         return {"item_id": self._items[index]["id"], "output_index": index, "content_index": 0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
@@ -21,6 +21,10 @@ class Piece:
     """Name of the tool."""
     id: str = ""
     """The id that the model wrote for the call, if its format has one."""
+    follows: bool = False
+    """Whether it continues the arguments of the last call."""
+    open: bool = False
+    """Whether more of the arguments may follow."""
 
 
 class ReplyParser(Protocol):
@@ -88,11 +92,13 @@ class Style:
     """Whether reasoning is separate from the content; otherwise it stays there as written."""
     salvage: bool = False
     """Whether a call that breaks off after its arguments is read."""
+    make_parser: Callable[..., ReplyParser] | None = None
+    """Makes the parsers, of a kind other than `AnswerParser`."""
 
     def __call__(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
         """Return a parser for the answer to a rendered prompt."""
         thinking = prompt.rstrip().endswith(self.think[0].rstrip())
-        return AnswerParser(self, tools=tools, parallel=parallel, thinking=thinking)
+        return (self.make_parser or AnswerParser)(self, tools=tools, parallel=parallel, thinking=thinking)
 
 
 class AnswerParser:
@@ -264,7 +270,10 @@ class AnswerParser:
         self._held = self._held[found.end :]
         self._state = "content"
         self.malformed += found.malformed
-        for piece in found.pieces:
+        yield from self._pass_on(found.pieces)
+
+    def _pass_on(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
+        for piece in pieces:
             if piece.kind != "tool_call":
                 self._has_text = True
                 yield Piece("content", self._drop_frames(self._gap + piece.text))

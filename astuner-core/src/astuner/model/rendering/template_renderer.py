@@ -58,6 +58,7 @@ class TemplateRenderer:
         tools_in_prompt: str = "auto",
         late_system_messages: str = "auto",
         unclosed_calls: str = "text",
+        streamed_calls: str = "whole",
         source: str | None = None,
     ) -> None:
         """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
@@ -115,6 +116,10 @@ class TemplateRenderer:
             unread=self._find_unread(style),
         )
         """What the template cannot show, and where it goes instead; for the user, before the first episode."""
+        if streamed_calls == "pieces" and isinstance(self._make_parser, Style):
+            from astuner.model.rendering.tool_calls.begun_calls import PiecewiseParser
+
+            self._make_parser = evolve(self._make_parser, make_parser=PiecewiseParser)
 
     def _write_answers(self, *kinds: str) -> list[WrittenAnswer]:
         def render(messages: Sequence[Mapping[str, Any]], generate: bool) -> str:

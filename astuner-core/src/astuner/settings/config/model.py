@@ -81,10 +81,15 @@ class Model:
     """What becomes of a tool call whose arguments are complete at the end of an answer, but whose closing marker is missing:
     `text` leaves it in the content and counts it as malformed; `read` takes it for a call, as servers such as vLLM do."""
 
+    streamed_calls: Literal["whole", "pieces"] = "whole"
+    """How a tool call is streamed: `whole` sends it once it is certain to be one, and leaves a broken one in the content;
+    `pieces` sends its arguments as the model writes them, so that a call whose arguments break off or are not valid JSON stays
+    a call with these arguments, in answers that are not streamed too. Either way it counts as malformed."""
+
     @property
     def rendering(self) -> dict[str, str]:
         """The options of `astuner.model.rendering.load_renderer`."""
-        names = ("tool_call_format", "reasoning", "tools_in_prompt", "late_system_messages", "unclosed_calls")
+        names = ("tool_call_format", "reasoning", "tools_in_prompt", "late_system_messages", "unclosed_calls", "streamed_calls")
         return {name: getattr(self, name) for name in names}
 
 

@@ -68,7 +68,7 @@ class ChatCall(RunningCall[ChatPlan]):
             if reply.get(key):
                 self.emit(Delta(self.plan.choice, {key: reply[key]}))
         for number, call in enumerate(reply.get("tool_calls", ())):
-            self.emit(Delta(self.plan.choice, {"tool_calls": [{"index": number, **call}]}))
+            self.emit(Delta(self.plan.choice, {"tool_calls": [{"index": number, **call}]}, call=call))
 
     def _make_record(self, failure: str | None) -> FinishedCall:
         plan, answer = self.plan, self._answer

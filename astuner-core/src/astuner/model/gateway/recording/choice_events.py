@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from astuner.contract.schema import Message
+from astuner.model.rendering.tool_calls.sampled_json import parse_arguments
 
 if TYPE_CHECKING:
     from astuner.model.rendering.reply_parser import Piece
@@ -47,11 +48,22 @@ class Delta:
 
     choice: int
     fields: Mapping[str, Any]
-    """As in `choices[].delta` of a chat completion; a tool call comes in one piece."""
+    """As in `choices[].delta` of a chat completion; a tool call comes in one piece, or in several if `open` says so."""
     logprobs: Sequence[Mapping[str, Any]] | None = None
     prompt_tokens: int = 0
     """As in the final answer: some streams begin with their prompt's token count."""
     cached_tokens: int = 0
+    open: bool = False
+    """Whether more of the last tool call's arguments may follow."""
+    call: Mapping[str, Any] | None = None
+    """The tool call that this part completes."""
+
+    @property
+    def whole_fields(self) -> Mapping[str, Any]:
+        """The fields with a tool call only once it is complete, for APIs that do not stream arguments."""
+        fields = {key: value for key, value in self.fields.items() if key != "tool_calls"}
+        calls = self.fields.get("tool_calls")
+        return {**fields, "tool_calls": [{**calls[0], **self.call}]} if calls and self.call else fields
 
 
 @frozen(eq=False)
@@ -74,19 +86,27 @@ class ReplyBuilder:
 
     def add(self, piece: Piece) -> Mapping[str, Any]:
         """Add a piece; return it as the delta of a stream."""
+        if piece.follows:
+            function = self.calls[-1]["function"]
+            function["arguments"] += piece.text
+            return {"tool_calls": [{"index": len(self.calls) - 1, "function": {"arguments": piece.text}}]}
         if piece.kind == "tool_call":
             number = len(self.calls)
             # A result names the call by its id, so a model that writes ids must see its own.
             taken = {call["id"] for call in self.calls}
-            call = {
-                "id": piece.id if piece.id and piece.id not in taken else self._tool_call_id(number),
-                "type": "function",
-                "function": {"name": piece.name, "arguments": piece.text},
-            }
+            function = {"name": piece.name, "arguments": piece.text}
+            id_ = piece.id if piece.id and piece.id not in taken else self._tool_call_id(number)
+            call = {"id": id_, "type": "function", "function": function}
             self.calls.append(call)
-            return {"tool_calls": [{"index": number, **call}]}
+            # More arguments may be added to the recorded one.
+            return {"tool_calls": [{"index": number, **call, "function": {**function}}]}
         self._texts[piece.kind].append(piece.text)
         return {"content" if piece.kind == "content" else "reasoning_content": piece.text}
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the arguments of the last call break off."""
+        return bool(self.calls) and not isinstance(parse_arguments(self.calls[-1]["function"]["arguments"]), dict)
 
     def message(self) -> dict[str, Any]:
         """Return the reply for the client; as in OpenAI's API its content is null only next to tool calls."""

@@ -130,7 +130,8 @@ class LiveCall(RunningCall[CallPlan]):
                 logprobs = self._client_logprobs[self._sent :] if self.plan.wants_logprobs else None
                 self._sent = len(self._client_logprobs)
                 placement = self.plan.placement
-                self.emit(Delta(self.plan.choice, fields, logprobs, len(placement.ids), placement.kept))
+                call = self._reply.calls[-1] if piece.kind == "tool_call" and not piece.open else None
+                self.emit(Delta(self.plan.choice, fields, logprobs, len(placement.ids), placement.kept, piece.open, call))
 
     def _end(self) -> None:
         """Close the text, record the call, notify the client."""
@@ -148,7 +149,7 @@ class LiveCall(RunningCall[CallPlan]):
         reply = self._reply.message()
         answer = Answer(
             reply=reply,
-            finish_reason="tool_calls" if self._reply.calls else reason,
+            finish_reason="tool_calls" if self._reply.calls and not (reason == "length" and self._reply.is_cut_off) else reason,
             stop_string=self._stop.reached,
             prompt_tokens=len(plan.placement.ids),
             completion_tokens=len(self._ids),

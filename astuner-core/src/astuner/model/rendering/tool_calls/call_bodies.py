@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from attrs import field, frozen
 
@@ -64,12 +66,23 @@ class NamedJson:
         return (Piece("tool_call", arguments, groups["name"].strip(), groups.get("id") or ""),)
 
 
+class TextValue(NamedTuple):
+    """A value that a format carries as plain text."""
+
+    key: str
+    text: str
+    is_text: bool
+    """Whether it is a text, whatever the schema says."""
+    end: int
+    """The place after its closing tag; -1 if it is cut off."""
+
+
 @frozen(kw_only=True)
 class TaggedValues:
     """A name, and then each argument between tags, as plain text."""
 
     head: re.Pattern[str] = field(converter=compile_pattern)
-    """What comes before the arguments; the group is the name."""
+    """What comes before the arguments; the group `name` is the name."""
     key: re.Pattern[str] = field(converter=compile_pattern)
     """What comes before a value; groups `key`, and possibly `type`, which is `true` or `string` for a text."""
     end: str
@@ -86,25 +99,30 @@ class TaggedValues:
         head = self.head.match(block)
         if head is None:
             return None
-        values: list[tuple[str, str]] = []
-        texts: set[str] = set()
-        place = head.end()
-        while found := self.key.match(block, _SPACE.match(block, place).end()):  # type: ignore[union-attr] # it always matches
-            start = found.end()
-            end, place = self._find_value_end(block, start)
-            if end < 0:
-                return CUT
-            key = found["key"].strip()
-            if found.groupdict().get("type") in ("true", "string"):
-                texts.add(key)
-            values.append((key, self._clean(block[start:end])))
-        if block[place:].strip() not in ("", self.last):
+        found = list(self.iterate_values(block, head.end(), final=True))
+        if found and found[-1].end < 0:
+            return CUT
+        if block[found[-1].end if found else head.end() :].strip() not in ("", self.last):
             return None
-        name = head[1].strip()
-        arguments = encode_arguments(name, values, tools, texts)
+        name = head["name"].strip()
+        arguments = encode_arguments(
+            name, ((value.key, value.text) for value in found), tools, {value.key for value in found if value.is_text}
+        )
         return None if arguments is None else (Piece("tool_call", arguments, name),)
 
-    def _find_value_end(self, block: str, start: int) -> tuple[int, int]:
+    def iterate_values(self, block: str, place: int, *, final: bool) -> Iterator[TextValue]:
+        """Yield the values from a place on; the last one has no end if the block ends inside it.
+
+        `final`: the block is the whole call, so that the end of the call ends a value, too.
+        """
+        while found := self.key.match(block, _SPACE.match(block, place).end()):  # type: ignore[union-attr] # it always matches
+            end, place = self._find_value_end(block, found.end(), final=final)
+            text = self._clean(block[found.end() : end]) if end >= 0 else ""
+            yield TextValue(found["key"].strip(), text, found.groupdict().get("type") in ("true", "string"), place)
+            if place < 0:
+                return
+
+    def _find_value_end(self, block: str, start: int, *, final: bool) -> tuple[int, int]:
         """Return the end of a value, and of its closing tag; -1 if the block ends inside it."""
         quoted = block.startswith(_CDATA[0], start)
         end = block.find(self.end, block.find(_CDATA[1], start) if quoted else start)
@@ -114,7 +132,7 @@ class TaggedValues:
         if end >= 0:
             return end, end + len(self.end)
         written = block.rstrip()
-        if self.last and written.endswith(self.last):
+        if final and self.last and written.endswith(self.last):
             place = len(written) - len(self.last)
             return place - (block[place - 1] == "\n"), place
         return -1, -1

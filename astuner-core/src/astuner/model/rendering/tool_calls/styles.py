@@ -23,8 +23,8 @@ MakeParser = Callable[..., "ReplyParser"]
 """Makes a parser for the answer to a rendered prompt, as `Style` does."""
 
 _FUNCTION = TaggedValues(
-    head=r"\s*(?:<function=)?([^<>\n]+)>",
-    key=r"<parameter=(?P<key>[^>\n]+)>",
+    head=r"\s*(?:<function=)?(?P<name>[^<>\n]+)>",
+    key=r"<parameter=(?P<key>[^<>\n]+)>",
     end="</parameter>",
     last="</function>",
     padded=True,
@@ -39,8 +39,8 @@ def _tag(*marks: tuple[str, str], body: Body, **style: object) -> Style:
 
 def _invoke(prefix: str) -> TaggedValues:
     """Return the reader of what follows `<invoke name=`; `prefix` precedes the names of the tags."""
-    key = rf'<{re.escape(prefix)}parameter name="(?P<key>[^"\n]+)"(?: string="(?P<type>true|false)")?\s*>'
-    return TaggedValues(head=r'"([^"\n]+)"\s*>', key=key, end=f"</{prefix}parameter>")
+    key = rf'<{re.escape(prefix)}parameter name="(?P<key>[^"<\n]+)"(?: string="(?P<type>true|false)")?\s*>'
+    return TaggedValues(head=r'"(?P<name>[^"\n]+)"\s*>', key=key, end=f"</{prefix}parameter>")
 
 
 def _section(prefix: str, section: str) -> CallSection:
@@ -52,8 +52,8 @@ def _section(prefix: str, section: str) -> CallSection:
 def _glm(mark: str = "", head_end: str = r"(?=\s*(?:<arg_key>|$))") -> TaggedValues:
     """Return the reader of GLM's arguments; `mark` ends the names of the tags."""
     return TaggedValues(
-        head=rf"\s*([^\s<]+)\s*{head_end}",
-        key=rf"<arg_key{mark}>(?P<key>.*?)</arg_key{mark}>\s*<arg_value{mark}>",
+        head=rf"\s*(?P<name>[^\s<]+)\s*{head_end}",
+        key=rf"<arg_key{mark}>(?P<key>[^<\n]*?)</arg_key{mark}>\s*<arg_value{mark}>",
         end=f"</arg_value{mark}>",
         lines=False,
     )
@@ -77,7 +77,9 @@ STYLES: Mapping[str, MakeParser] = {
     ),
     "minicpm": _tag(
         ("<function name=", "</function>"),
-        body=TaggedValues(head=r'"([^"\n]+)"\s*>', key=r'<param name="(?P<key>[^"\n]+)"\s*>', end="</param>", lines=False),
+        body=TaggedValues(
+            head=r'"(?P<name>[^"\n]+)"\s*>', key=r'<param name="(?P<key>[^"<\n]+)"\s*>', end="</param>", lines=False
+        ),
     ),
     "llama3": Style(calls=Llama(), frames=("<|python_start|>", "<|python_end|>")),
     "mistral": Style(calls=MISTRAL, think=("[THINK]", "[/THINK]")),
@@ -139,8 +141,8 @@ STYLES: Mapping[str, MakeParser] = {
             "<|open|>call tool=",
             "<|close|>call<|sep|>",
             TaggedValues(
-                head=r'"([^"\n]+)"[^<]*<\|sep\|>',
-                key=r'<\|open\|>argument key="(?P<key>[^"\n]+)"(?: type="(?P<type>\w+)")?\s*<\|sep\|>',
+                head=r'"(?P<name>[^"\n]+)"[^<]*<\|sep\|>',
+                key=r'<\|open\|>argument key="(?P<key>[^"<\n]+)"(?: type="(?P<type>\w+)")?\s*<\|sep\|>',
                 end="<|close|>argument<|sep|>",
                 lines=False,
             ),

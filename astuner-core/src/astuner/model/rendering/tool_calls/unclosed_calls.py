@@ -14,7 +14,7 @@ from astuner.model.rendering.tool_calls.marked_calls import Body, Tools, keep_as
 _TAG = "<|python_tag|>"
 _BETWEEN = re.compile(r"[\s;,]*(?:<\|python_tag\|>)?\s*(?=\{)")
 _NAME = re.compile(r'\{\s*"name"\s*:\s*"([^"]*)"')
-_NAMED = r"\s*([\w.\-]+)\s*(?:\[CALL_ID\]\s*([\w\-]+)\s*)?(?:\[ARGS\])?\s*(?=\{)"
+_NAMED = r"\s*(?P<name>[\w.\-]+)\s*(?:\[CALL_ID\]\s*(?P<id>[\w\-]+)\s*)?(?:\[ARGS\])?\s*(?=\{)"
 _BRACKET = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[\](){}'"]""", re.DOTALL)
 _READ_LLAMA = JsonCalls(arguments=("parameters", "arguments"))
 _READ_JSON = JsonCalls(many=True)
