@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_renderers import build_tokenizer
 from official_templates import official_renderer
 
 from astuner.contract.errors import AstunerError
@@ -218,6 +219,28 @@ def test_calls_are_read_as_the_official_template_shows_them(template: str, expec
 @pytest.mark.parametrize("template", ["mistral", "kimi"])
 def test_calls_are_read_as_the_template_shows_them(template: str) -> None:
     assert TemplateRenderer(tokenizer_with(template)).tool_call_format == template
+
+
+@pytest.mark.parametrize(
+    ("token", "style"),
+    [
+        ("<｜tool▁calls▁begin｜>", "deepseek"),
+        ("<|tool_calls_section_begin|>", "kimi"),
+        ("<|tool_call_start|>", "lfm2"),
+        ("<|tool_call|>", "granite"),
+    ],
+)
+def test_a_template_without_tool_calls_shows_those_of_the_family_whose_tokens_it_has(token: str, style: str) -> None:
+    tokenizer = build_tokenizer("plain")
+    tokenizer.add_special_tokens({"additional_special_tokens": [token]})
+    renderer = TemplateRenderer(tokenizer)
+    text = render(renderer, LOOP[:2], generate=False)
+    assert renderer.tool_call_format == style
+    assert text.count(token) == 2
+    parser = renderer.parser("", tools=[{"type": "function", "function": {"name": "add"}}], parallel=True)
+    answer = text[text.index(token) :].rpartition("<|im_end|>")[0]
+    pieces = [piece for piece in [*parser.feed(answer), *parser.finish()] if piece.text.strip()]
+    assert [(piece.kind, piece.name, piece.text) for piece in pieces] == [("tool_call", "add", '{"a":1}')] * 2
 
 
 def test_a_configured_format_wins() -> None:

@@ -505,3 +505,34 @@ def test_an_answer_may_begin_with_the_end_of_reasoning() -> None:
 
 def test_every_format_can_be_configured() -> None:
     assert set(get_args(ToolCallFormat)) == {"auto", *STYLES}
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [
+        ("why='it's \"so\", they say\n', a=1", {"why": 'it\'s "so", they say\n', "a": 1}),
+        ("why='it\\'s', a=1", {"why": "it's", "a": 1}),
+        ("from='x', why='class=1, from=2', class = 3", {"from": "x", "why": "class=1, from=2", "class": 3}),
+        ("why=word, sure=true", {"why": "word", "sure": True}),
+        ("how={'from': None, 'it\\'s': [1, 'a']}", {"how": {"from": None, "it's": [1, "a"]}}),
+    ],
+    ids=["open quotes", "escaped quotes", "words of Python's", "no quotes", "nested"],
+)
+@pytest.mark.parametrize("name", ["python", "lfm2"])
+def test_python_is_read_as_templates_write_it(name: str, written: str, arguments: Any) -> None:
+    found = parse(name, CALLS[name].replace("a=1", written))
+    assert [(call, json.loads(text)) for call, text in found["calls"]] == [("add", arguments)]
+    assert found == parse(name, *CALLS[name].replace("a=1", written))
+
+
+@pytest.mark.parametrize("written", ["add(a=1)", '[{"name": "add", "arguments": {"a": 1}}]'])
+def test_lfm2_writes_python_or_json(written: str) -> None:
+    found = parse("lfm2", f"<|tool_call_start|>{written}<|tool_call_end|>")
+    assert found["calls"] == [("add", '{"a": 1}')]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("array", []), ("object", {}), ("string", "")])
+def test_an_element_without_a_text_is_what_its_schema_says(kind: str, value: Any) -> None:
+    text = CALLS["minimax_m3"].replace("<a>1", "<x>").replace("</a>", "</x>")
+    found = parse("minimax_m3", text, tools=[tool("add", x={"type": kind})])
+    assert json.loads(found["calls"][0][1]) == {"x": value}

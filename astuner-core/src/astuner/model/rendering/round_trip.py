@@ -44,6 +44,15 @@ _USER: Mapping[str, Any] = {"role": "user", "content": "qzuser"}
 _SYSTEM: Mapping[str, Any] = {"role": "system", "content": "x"}
 _DONE: Mapping[str, Any] = {"role": "assistant", "content": "x"}
 
+_BY_TOKEN = {
+    # The template of R1's distilled models shows calls only with a content of null, which transformers leaves out.
+    "<｜tool▁calls▁begin｜>": "deepseek",
+    "<|tool_calls_section_begin|>": "kimi",
+    "<|tool_call_start|>": "lfm2",
+    "<|tool_call|>": "granite",
+}
+"""The styles of models whose templates show the tools, but not their calls."""
+
 Render = Callable[[Sequence[Mapping[str, Any]], bool], str]
 """Renders messages, with the header of an answer if wanted; may raise anything to refuse them."""
 
@@ -173,8 +182,7 @@ def recognise(answers: Sequence[WrittenAnswer], specials: Collection[str]) -> st
             return best
     if "<|channel|>" in specials and "<|message|>" in specials:
         return "harmony"
-    # The template of R1's distilled models shows calls only with a content of null, which transformers leaves out.
-    return "deepseek" if "<｜tool▁calls▁begin｜>" in specials else None
+    return next((name for token, name in _BY_TOKEN.items() if token in specials), None)
 
 
 def _reads(style: MakeParser, answer: WrittenAnswer) -> bool:

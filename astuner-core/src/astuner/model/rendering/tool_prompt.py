@@ -14,7 +14,7 @@ from astuner.model.rendering.tool_calls.sampled_json import read_object
 from astuner.shared.clients.prompts import Prompt, fill_prompt, load_prompt
 
 PACKAGE = "astuner.model.rendering"
-WRITTEN = ("hermes", "deepseek")
+WRITTEN = ("hermes", "deepseek", "kimi", "lfm2", "granite")
 """The styles with a file that holds a call: `prompts/call_{style}.en.txt`."""
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from astuner.model.rendering.reply_parser import Style
+from astuner.model.rendering.reply_parser import Piece, Style
 from astuner.model.rendering.tool_calls.call_bodies import JsonCalls, NamedJson, TaggedValues
 from astuner.model.rendering.tool_calls.harmony import HarmonyParser
-from astuner.model.rendering.tool_calls.marked_calls import Body, CallSection, TaggedCalls
+from astuner.model.rendering.tool_calls.marked_calls import Body, CallSection, TaggedCalls, Tools
 from astuner.model.rendering.tool_calls.unclosed_calls import MISTRAL, BareList, Llama, MarkedJson
 from astuner.model.rendering.tool_calls.written_values import NestedElements, read_gemma, read_python
 
@@ -59,6 +59,11 @@ def _glm(mark: str = "", head_end: str = r"(?=\s*(?:<arg_key>|$))") -> TaggedVal
     )
 
 
+def _read_python_or_json(block: str, tools: Tools) -> tuple[Piece, ...] | None:
+    """Read the calls of LFM2, which writes them as JSON where it is asked to."""
+    return JsonCalls(many=True)(block, tools) or read_python(block, tools)
+
+
 STYLES: Mapping[str, MakeParser] = {
     "hermes": _tag(("<tool_call>", "</tool_call>"), body=JsonCalls()),
     "qwen_xml": _tag(("<tool_call>", "</tool_call>"), ("<function=", "</function>"), body=_FUNCTION),
@@ -100,7 +105,7 @@ STYLES: Mapping[str, MakeParser] = {
     ),
     "xlam": Style(calls=BareList(JsonCalls(many=True))),
     "python": Style(calls=BareList(read_python)),
-    "lfm2": _tag(("<|tool_call_start|>", "<|tool_call_end|>"), body=read_python),
+    "lfm2": _tag(("<|tool_call_start|>", "<|tool_call_end|>"), body=_read_python_or_json),
     "gemma": _tag(
         ("<|tool_call>", "<tool_call|>"),
         ("<start_function_call>", "<end_function_call>"),

@@ -7,7 +7,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-_NAMES: Mapping[str, Any] = {"true": True, "false": False, "null": None}
+NAMES: Mapping[str, Any] = {"true": True, "false": False, "null": None}
+"""JSON's names of values."""
 
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "integer": int,
@@ -120,7 +121,7 @@ class _JsonNames(ast.NodeTransformer):
     """Gives JSON's names their values."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(_NAMES[node.id]) if node.id in _NAMES else node
+        return ast.Constant(NAMES[node.id]) if node.id in NAMES else node
 
 
 def _parse_strict(text: str) -> Any:

@@ -10,12 +10,13 @@ from astuner.model.rendering.reply_parser import ParsedCalls, Piece
 from astuner.model.rendering.tool_calls import sampled_json
 from astuner.model.rendering.tool_calls.call_bodies import JsonCalls, compile_pattern
 from astuner.model.rendering.tool_calls.marked_calls import Body, Tools, keep_as_content
+from astuner.model.rendering.tool_calls.written_values import STRING
 
 _TAG = "<|python_tag|>"
 _BETWEEN = re.compile(r"[\s;,]*(?:<\|python_tag\|>)?\s*(?=\{)")
 _NAME = re.compile(r'\{\s*"name"\s*:\s*"([^"]*)"')
 _NAMED = r"\s*(?P<name>[\w.\-]+)\s*(?:\[CALL_ID\]\s*(?P<id>[\w\-]+)\s*)?(?:\[ARGS\])?\s*(?=\{)"
-_BRACKET = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[\](){}'"]""", re.DOTALL)
+_BRACKET = re.compile(rf"""{STRING.pattern}|[\[\](){{}}'"]""", re.DOTALL)
 _READ_LLAMA = JsonCalls(arguments=("parameters", "arguments"))
 _READ_JSON = JsonCalls(many=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import keyword
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,9 +14,13 @@ from attrs import frozen
 from astuner.model.rendering.reply_parser import Piece
 from astuner.model.rendering.tool_calls import sampled_json
 from astuner.model.rendering.tool_calls.marked_calls import CUT, Tools
-from astuner.model.rendering.tool_calls.typed_arguments import encode_value, encode_values, evaluate, find_properties
+from astuner.model.rendering.tool_calls.typed_arguments import NAMES, encode_value, encode_values, evaluate, find_properties
 
-_STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_ENDS = r"\s*(?:[,:)\]}]|$)"
+STRING = re.compile(rf"""(['"])((?:\\.|(?!\1{_ENDS})[^\\])*)\1""", re.DOTALL)
+"""A text up to the quote behind which an argument or a list can go on: some templates do not escape the quotes in it."""
+_TOKEN = re.compile(rf"{STRING.pattern}|(?<=[(,])\s*(?:{'|'.join(keyword.kwlist)})(?=\s*=)", re.DOTALL)
+_MARK = "_qz"
 _QUOTE = re.compile(r"""['"]""")
 _GEMMA = re.compile(r"\s*call:\s*([^{\s]+)\s*(?=\{)")
 _KEY = re.compile(r'(?<=[{,])\s*([\w.\-]+|"[^"]*")\s*:')
@@ -24,24 +29,35 @@ _NONE = re.compile(r"(?<=[:,\[])None(?=[,}\]])")
 
 def read_python(block: str, tools: Tools) -> tuple[Piece, ...] | None:
     """Read `[name(key='value'), …]`; see `Body`."""
-    # Some templates do not escape line breaks, which Python's strings cannot hold.
-    text = _STRING.sub(lambda found: found[0].replace("\n", "\\n").replace("\r", "\\r"), block.strip())
+    text = _TOKEN.sub(_escape, block.strip())
     try:
         tree = ast.parse(text, mode="eval").body
         pieces = tuple(_read_python_call(node, tools) for node in (tree.elts if isinstance(tree, ast.List) else [tree]))
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return CUT if _QUOTE.search(_STRING.sub("", block)) else None
+        return CUT if _QUOTE.search(STRING.sub("", block)) else None
     return pieces or None
+
+
+def _escape(found: re.Match[str]) -> str:
+    """Return a text with its line breaks and its inner quotes escaped, or the name of an argument that is a word of Python's."""
+    if found[1] is None:
+        return found[0] + _MARK
+    quote, text = found[1], found[2].replace("\n", "\\n").replace("\r", "\\r")
+    return quote + re.sub(rf"\\.|{quote}", lambda part: part[0] if len(part[0]) > 1 else "\\" + quote, text) + quote
 
 
 def _read_python_call(node: ast.expr, tools: Tools) -> Piece:
     if not isinstance(node, ast.Call) or node.args or not isinstance(node.func, ast.Name | ast.Attribute):
         raise ValueError("a call has a name, and arguments with names")
     values: dict[str, Any] = {}
-    for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg in values:
+    for argument in node.keywords:
+        key = (argument.arg or "").removesuffix(_MARK)
+        if not key or key in values:
             raise ValueError("an argument has one name")
-        values[keyword.arg] = evaluate(keyword.value)
+        value = argument.value
+        # Some templates write words without quotes.
+        is_word = isinstance(value, ast.Name) and value.id not in NAMES
+        values[key] = value.id if is_word else evaluate(value)  # type: ignore[attr-defined] # a word is a name
     name = ast.unparse(node.func)
     return Piece("tool_call", encode_values(name, values, tools), name)
 
@@ -116,7 +132,8 @@ def _encode_members(members: list[Element], schema: Mapping[str, Any]) -> str:
 def _encode_element(text: str, inner: list[Element], schema: Any) -> str:
     known = schema if isinstance(schema, Mapping) else {}
     if not inner:
-        return encode_value(text, schema)
+        empty = "" if text.strip() else {"array": "[]", "object": "{}"}.get(str(known.get("type")), "")
+        return empty or encode_value(text, schema)
     if {tag for tag, _, _ in inner} == {"item"} and known.get("type") != "object":
         return "[" + ", ".join(_encode_element(*item[1:], known.get("items")) for item in inner) + "]"
     return _encode_members(inner, known)
