@@ -69,7 +69,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-devkit": 5750,
     "astuner-env-service": 1250,
     "astuner-envs": 2900,
-    "astuner-judges": 7000,
+    "astuner-judges": 7200,
     "astuner-local": 5770,
     "astuner-loggers": 3250,
     "astuner-logview": 6500,

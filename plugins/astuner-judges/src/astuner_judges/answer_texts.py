@@ -18,7 +18,7 @@ _ENCLOSED = re.compile(
 _END = re.compile(r"[\s.,;:?]+$|(?<=[^\W\d_][^\W\d_])!+$")
 _SPACE = re.compile(r"(?<![0-9])\s+|\s+(?![0-9])")
 _THOUSANDS = re.compile(r"-?[0-9]{1,3}(?: [0-9]{3})+")
-_LETTER = re.compile(r"\(([a-z])\)")
+_LETTER = re.compile(r"(?:option|choice)?\(?([a-z])\)?")
 _INFINITY = re.compile(r"(positive|negative|plus|minus|[+-]|正|负)?(?:\\infty|infinity|inf|∞|无穷大?|无限大)")
 _CHOICE = re.compile(r"\(?([A-Z])(?:\)|[.:](?=\s))\s*(?=\S)")
 _OTHER_CHOICE = re.compile(r"(?:\(|(?:^|[\n,;.!?]|\b(?:or|and|but))[ \t]*)\(?([A-Z])(?:\)|[.:](?=\s)|\.?\s*$)")
@@ -31,8 +31,13 @@ _ALTERNATIVE = re.compile(r"[\s(.,;*]*(?:or\b|(?:yes|no|true|false|[A-Z])\W*$)",
 """What follows the first part of a line that gives another answer too: `A. or B.`, `Yes. No.`, `Paris (or London)`."""
 _POINT = re.compile(r"(?:\\left)?\s*[(\[].*,.*[)\]]", re.DOTALL)
 _SET = re.compile(r"(?:\\left)?\s*(?:\\\{|\\lbrace|\{)(.*?)(?:\\right)?\s*(?:\\\}|\\rbrace|\})", re.DOTALL)
-_TIME = re.compile(r"[0-9]{1,2}:[0-5][0-9](?::[0-5][0-9])?\s*(?:[ap]\.?m\.?)?", re.IGNORECASE)
+_TIME = re.compile(r"[0-9]{1,2}:[0-5][0-9](?::[0-5][0-9])?\s*([ap]\.?m\.?)?", re.IGNORECASE)
+_BASED = re.compile(r"[0-9A-Za-z]+_(?:\{([^{}]+)\}|([0-9]+))")
+_LABELLED = re.compile(r"([A-Za-z](?:_(?:\{\w+\}|\w))?)\s*=\s*([^=]+)")
+_NAMED_POINT = re.compile(r"\(\s*[a-z](?:\s*,\s*[a-z])+\s*\)\s*=\s*(\(.*\))", re.DOTALL)
+_CHOICE_WITH_TEXT = re.compile(r"(\([A-Z]\))\s*(\S.*)", re.DOTALL)
 _COMMAND = re.compile(r"\\[A-Za-z]+")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{\w+\*?\}")
 _WORDS = re.compile(r"[^\W\d_]+(?:[\s,.'’-]+[^\W\d_]+)*")
 _FUNCTION = re.compile(r"a?(?:sin|cos|tan|log|exp|sqrt|cot|sec|csc)h?")
 _SHORT_WORDS = frozenset({"no", "on", "is", "it", "he", "we", "up", "us"})
@@ -77,11 +82,21 @@ def _list_readings(said: str) -> list[str]:
 
 def are_same_text(one: str, other: str) -> bool:
     """Whether two texts are the same but for capitals, spaces, markup, brackets around a letter, and a full stop."""
-    return normalize(one) == normalize(other) != ""
+    one, other = normalize(one), normalize(other)
+    if one == other:
+        return one != ""
+    # One of two times may leave out which half of the day it is.
+    times = _TIME.fullmatch(one), _TIME.fullmatch(other)
+    return all(times) and not all(time[1] for time in times if time) and one.rstrip("apm") == other.rstrip("apm")
 
 
 def is_choice(gold: str, text: str) -> bool:
-    """Whether a text begins with the letter that is the right answer, as `(C) 42` and `C. Paris` do, and chooses no other."""
+    """Whether a text begins with the letter that is the right answer, as `(C) 42` and `C. Paris` do, and chooses no other.
+
+    Where the right answer is a letter and what it stands for, either is right.
+    """
+    if enclosed := _CHOICE_WITH_TEXT.fullmatch(_unwrap(_TEXT.sub(r"\1", gold).replace("\\ ", " "))):
+        return are_same_text(enclosed[1], text) or are_same_text(enclosed[2], text)
     if not _LONE_CHOICE.fullmatch(gold.strip()):
         return False
     begins = _CHOICE.match(_unwrap(_TEXT.sub(r"\1", text)).lstrip("*_ "))
@@ -92,7 +107,10 @@ def is_choice(gold: str, text: str) -> bool:
 
 
 def have_same_form(one: str, other: str) -> bool:
-    """Whether two texts may be the same value: not a point and a set or a bare list, and not a time and a number."""
+    """Whether two texts may be the same value: not a point and a set or a bare list, a time and a number, or two bases."""
+    bases = _BASED.fullmatch(_unwrap(one)), _BASED.fullmatch(_unwrap(other))
+    if bases[0] and bases[1] and (bases[0][1] or bases[0][2]) != (bases[1][1] or bases[1][2]):
+        return False
     if _TIME.fullmatch(_unwrap(one)) or _TIME.fullmatch(_unwrap(other)):
         return False
     forms = {_find_form(one), _find_form(other)}
@@ -109,6 +127,24 @@ def _find_form(text: str) -> str:
     return "list" if len(split_items(text)) > 1 else "one"
 
 
+def align_unknowns(gold: str, stated: list[str]) -> tuple[str, list[str]]:
+    """Return a right answer and what may be the answer, as points if the right one has values of several unknowns."""
+    point = _write_point(gold)
+    if _find_form(point) != "point":
+        return gold, stated
+    bare = stated[-1] if point != gold and _find_form(stated[-1]) == "list" and "=" not in stated[-1] else ""
+    return point, [*map(_write_point, stated), *([f"({_unwrap(bare)})"] if bare else ())]
+
+
+def _write_point(text: str) -> str:
+    """Return values of several unknowns, `y = 5, x = 4` or `(x, y) = (4, 5)`, as one point; any other text as it is."""
+    if named := _NAMED_POINT.fullmatch(_unwrap(_SPACING.sub("", text))):
+        return named[1]
+    values = [_LABELLED.fullmatch(item) for item in split_items(text)] if text.count("=") > 1 else []
+    labels = {value[1]: value[2].strip() for value in values if value}
+    return f"({', '.join(labels[one] for one in sorted(labels))})" if len(labels) == len(values) > 1 else text
+
+
 def is_prose(text: str) -> bool:
     """Whether a text is words, whose letters are not variables to be multiplied: `listen` is not `silent`."""
     plain = _unwrap(_TEXT.sub(r" \1 ", text)).strip(" .!?")
@@ -120,7 +156,7 @@ def is_prose(text: str) -> bool:
 
 def is_sentence(text: str) -> bool:
     """Whether there are words around what a text says, so that it is more than a formula."""
-    words = re.findall(r"[^\W\d_]{3,}", _COMMAND.sub(" ", _TEXT.sub(" ", text)))
+    words = re.findall(r"[^\W\d_]{3,}", _COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _TEXT.sub(" ", text))))
     return any(not _FUNCTION.fullmatch(word.lower()) for word in words)
 
 
@@ -145,9 +181,12 @@ def split_items(text: str) -> list[str]:
 def normalize(text: str) -> str:
     """Return what all spellings of a text have in common; empty if nothing is left."""
     text = _TEXT.sub(r"\1", to_ascii(text)).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
+    text = text.replace("\\varnothing", "\\emptyset").replace("\\colon", ":").replace("+/-", "±").replace("\\pm", "±")
     text = _SPACE.sub("", _unwrap(_SPACING.sub(" ", text))).casefold()
     if _THOUSANDS.fullmatch(text):
         return text.replace(" ", "")
+    if _TIME.fullmatch(text):
+        return text.replace(".", "")
     if letter := _LETTER.fullmatch(text):
         return letter[1]
     if infinity := _INFINITY.fullmatch(text):

@@ -37,10 +37,15 @@ _BEHIND = re.compile(
       | \s*(?:[*/×÷+^±∓≠∪∩]|\*\*|[<>]=?|[≤≥]|-(?!-))\s*{_OPERAND}
       | \s+:\s+[0-9]
       | \s?x\s?[0-9$]
+      | -(?i:digit)
+      | \s+(?i:or\s+(?:more|less|fewer|above|below|higher|lower|greater|larger|smaller))\b
+      | \s+(?i:is|was)(?:n't|\s+(?i:not|wrong|incorrect|false))\b
+      | \s?[-+/×÷]\s*\$?[\s.]*$
+      | \s+(?i:more|less|fewer|larger|smaller|greater)\s+than\s+{_OPERAND}
       | \s+(?i:to|through|times|plus|minus|over|by|multiplied\s+by|divided\s+by|choose|mod|modulo|raised\s+to)
           \s+(?i:(?:the|a)\s+)?{_OPERAND}
       | \s+(?i:times|plus|minus|over)\s+(?i:the|a)\s+(?i:square|cube|natural|log|sum|product|root)
-      | \s+(?i:(?:ten|(?:hundred|thousand|million|billion)\w*)ths?)\b
+      | \s+(?i:thirds|(?:four|fif|six|seven|eigh|nin|ten|(?:hundred|thousand|million|billion)\w*)ths?)\b
       | [\s-]+(?i:(?:squared|cubed)(?!\s+(?:met|cent|kilo|mill|feet|foot|inch|unit|mile|yard))|factorial|choose
           |(?:raised\s+)?to\s+the\s+(?:power|[0-9a-z]+(?:st|nd|rd|th)?\s+power))\b
       | \s*(?:(?i:(?!sec\b){_FUNCTION}|{_CONSTANT})|i)(?![A-Za-z]|['’.][A-Za-z])
@@ -64,7 +69,7 @@ _BEFORE = re.compile(
       | (?<![=<-])(?<!<[A-Za-z])(?<!</[A-Za-z])(?<![A-Za-z]{{2}})(?<!\n)(?<!^)[<>]=?\s*
       | [±∓≠≤≥^_√∛∜∞∂∆∇∑∏∫]\s*[({{-]?\s*
       | (?<![A-Za-z])[A-Za-z]{{1,3}}\(\s*
-      | (?<![A-Za-z])(?i:{_FUNCTION}|max|min|abs|det)(?![A-Za-z])(?:_?[0-9]{{1,2}}|_[a-z])?\s*[(|]?\s*
+      | (?<![A-Za-z])(?i:{_FUNCTION}|max|min|abs|det|\w*root|pow|round)(?![A-Za-z])(?:_?[0-9]{{1,2}}|_[a-z])?\s*[(|]?\s*
       | [0-9)]\s?\(\s*
       | [0-9]\s*x\s*
       | [0-9]\s+:\s+
@@ -72,20 +77,22 @@ _BEFORE = re.compile(
       | (?![Ωμ])[Ͱ-Ͽ]\s?
       | (?i:\b(?:square\s+roots?|cube\s+roots?|roots?|logarithm|log|powers?|factorial|squares?|cubes?|reciprocal|inverse|opposite
           |sine
-          |cosine|tangent|half|third|quarter|multiples?|base\s+\w+)\s+of|\b(?:twice|double|triple|half)|\bplus|\bmultiplied\s+by|\bdivided\s+by
+          |cosine|tangent|half|third|quarter|multiples?|base\s+\w+)\s+of|\b(?:twice|thrice|double|triple|half)|\bplus|\b(?:multiplied|divided|divisible)\s+by
+          |\b(?:factors?|divisors?|thirds|quarters|fourths|fifths|the\s+(?:sum|product|difference|quotient))\s+(?:of|between)
+          |\b(?:sum|product|difference|quotient)\s+(?:of|between)\s+\S{{1,12}}\s+and
           |\braised\s+to(?:\s+the)?(?:\s+power(?:\s+of)?)?|\bmodulo|\bmod
           |\b(?:less|more|greater|larger|smaller|fewer|bigger|higher|lower)\s+than(?:\s+or\s+equal\s+to)?)\s*
-      | (?:[0-9)]|\b[A-Za-z]|(?i:\b(?:{_WORDED}|{_CONSTANT})))\s+(?i:times|over|minus|choose)\s*
+      | (?:[0-9)]|\b[A-Za-z]|(?i:\b(?:{_WORDED}|{_CONSTANT})))\s+(?i:times|over|minus|less|choose)\s*
     )$
     """,
     re.VERBOSE,
 )
 _SPECIAL = (
     rf"(?:{_FUNCTION}|{_CONSTANT}|to|through|times|plus|minus|over|by|multiplied|divided|choose|mod|modulo|raised|squared|cubed"
-    r"|factorial|power|of|than|twice|double|triple|half|max|min|abs|det|ten\w*|(?:hundred|thousand|million|billion)\w*)"
+    r"|factorial|power|of|than|between|and|or|less|more|fewer|larger|smaller|greater|divisible|thirds|fourths?|fifths?|sixths?|sevenths?|eighths?|ninths?|twice|thrice|double|triple|half|max|min|abs|det|ten\w*|(?:hundred|thousand|million|billion)\w*)"
 )
-_PLAIN_BEHIND = re.compile(rf"\s(?!{_SPECIAL}\b)[a-z]{{3,}}\b(?!\s*[+*×÷])|[.,;]?\s*$|[.,]\s", re.IGNORECASE)
-_PLAIN_BEFORE = re.compile(rf"(?:^|[\s(])(?!{_SPECIAL}\b)[a-z]{{3,20}}\s$", re.IGNORECASE)
+_PLAIN_BEHIND = re.compile(rf"[\x02$*]*(?:\s(?!(?:{_SPECIAL}|was)\b)[a-z]{{3,}}\b(?!\s*[+*×÷])|[.,;]?\s*$|[.,]\s)", re.IGNORECASE)
+_SPECIAL_WORD = re.compile(_SPECIAL, re.IGNORECASE)
 """What needs no closer look: a number between words."""
 _MINUEND = re.compile(r"(?:[0-9)]|(?<![A-Za-z'’])[b-zB-HJ-Z]|\\[A-Za-z]+)\s*$")
 _ENCLOSED = re.compile(r"[(\[]([^()\[\]]{0,40})$"), re.compile(r"([^()\[\]]{0,40})[)\]]")
@@ -125,7 +132,7 @@ def is_operand(text: str, start: int, end: int) -> bool:
     if not _PLAIN_BEHIND.match(behind) and _BEHIND.match(behind):
         return True
     before = text[max(0, start - _REACH) : start].rstrip("\x01$€£")
-    if not before.strip() or _PLAIN_BEFORE.search(before[-24:]):
+    if not before.strip() or _follows_word(before):
         return False
     if text[start] == "-" and _MINUEND.search(before):
         return True
@@ -138,6 +145,18 @@ def is_operand(text: str, start: int, end: int) -> bool:
     if left is None or right is None or "," not in left[1] + right[1]:
         return False
     return not _TWO_LETTERS.search(_ANY_COMMAND.sub(" ", left[1] + right[1]))
+
+
+def is_apart(before: str, behind: str) -> bool:
+    """Whether nothing but words is around a formula, so that nothing can be computed with it."""
+    return not behind.strip(" $.*\n\\)]") and (_follows_word(before) or not before.strip(" $*"))
+
+
+def _follows_word(before: str) -> bool:
+    """Whether the end of a text is a word that computes nothing, and a space."""
+    word = before.rstrip(" $*\x01")
+    spaced, word = len(word) < len(before), word.rpartition(" ")[2].removeprefix("(")
+    return spaced and word.isascii() and word.isalpha() and (len(word) > 2 or word == "is") and not _SPECIAL_WORD.fullmatch(word)
 
 
 def names_one_value(left: str) -> bool:

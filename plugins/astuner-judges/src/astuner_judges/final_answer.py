@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from fractions import Fraction
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from astuner.model.reasoning import split_thought
 from astuner_judges.chinese_numerals import find_stated_numeral
-from astuner_judges.expressions import asks_for, is_operand, names_one_value
+from astuner_judges.expressions import asks_for, is_apart, is_operand, names_one_value
 from astuner_judges.formulas import MarkedText, set_formulas_aside
 from astuner_judges.notation import Box, find_boxed_answer, to_ascii, to_plain
 from astuner_judges.number_words import find_number_words
@@ -27,12 +26,12 @@ _HASHES = re.compile(r"####+[ \t]*([^\n]*)")
 _NUMBERED_TITLE = re.compile(r"\W*(?:step\s*)?[0-9]{1,2}\s*[.):]\s+\W*[A-Za-z]|\W*step\b", re.IGNORECASE)
 _ANSWER = re.compile(
     r"""
-    ans(?:wer)?
+    ans(?:wers?)?
     (?:\s*\([^)\n]{0,40}\)|\s+in\s+\w+|\s+to\s+(?:the|this|your|that)\s+(?:\w+\s+){0,2}?(?:question|problem))?
     [\s*_`]*
     (?: [:：]
       | \.(?=\s*[$€£¥₹0-9])
-      | (?P<verb>\b(?:is|was|should\s+be|would\s+be|will\s+be|must\s+be|equals|comes\s+(?:out\s+)?to)\b
+      | (?P<verb>\b(?:is|are|was|should\s+be|would\s+be|will\s+be|must\s+be|equals|comes\s+(?:out\s+)?to)\b
         (?!\s+(?:not|found|obtained|calculated|given|computed|determined|wrong|incorrect|correct|right)\b)
         (?:\s+(?:that|therefore|thus|simply|just|equal\s+to))?\s*[:：]?)
     )
@@ -45,6 +44,7 @@ _ANSWER_TITLE = re.compile(r"[\W_]*(?:the\s+)?(?:final\s+)?answer[\W_]*", re.IGN
 _LETTER_A = re.compile(r"A[*_]* ?[:：]")
 _MARKUP = re.compile(r"[ \t*_#>`-]*")
 _CHINESE = re.compile(r"答案(?:是|为|[:：])+")
+_OPTION = re.compile(r"\b(?:correct|right|best|final)\s+(?:option|choice)\s*(?:is|:)\s*(?:option\s+)?", re.IGNORECASE)
 _QUESTION_FIRST = re.compile(r"\s*[*#]*\s*(?:Q|Question|Problem) ?\d* ?[:：]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”)*_\x02]*\s+|(?<=[.!?][\"'”)])\s+")
 _CHECK = re.compile(
@@ -63,12 +63,22 @@ _LONGEST_LINE = 4_000
 """Characters of one that are read: from its end, or after a marker from its beginning."""
 _SPACE = re.compile(r"[ \t]{3,}|\n{3,}")
 _LEADING_LINES = 20
-_DIGIT = re.compile(r"[0-9½¼¾⅓⅔０-９]")
+_DIGIT = re.compile(r"[\d½¼¾⅓⅔]")
 _WORD = re.compile(r"[^\W\d_]{3}")
 _SHORT_WORD = re.compile(r"\b(?:it|is|so|we|he|be)\b", re.IGNORECASE)
 """Marks a sentence, not an expression: `It is 7`."""
-_LIST = re.compile(r"[\s$]*-?[0-9][0-9.]*(?:[\s$]*(?:[,;、]|\b(?:and|or)\b|和|或)[\s$]*-?[0-9][0-9.]*)+[\s$]*")
-_SEVERAL = re.compile(r"[A-Za-z]\s*=[^=,]{1,20}(?:,|\bor\b|\band\b)\s*[A-Za-z]\s*=", re.IGNORECASE)
+_LIST = re.compile(
+    r"[\s$]*-?[0-9][0-9.]*(?:[\s$]*(?:[,;、]|\b(?:and|or|und|oder|et|ou|y|и|или)\b|和|或)[\s$]*-?[0-9][0-9.]*)+[\s$]*"
+)
+_SEVERAL = re.compile(r"[A-Za-z](?:_\w{1,3})?\s*=[^=,]{1,20}(?:,|\bor\b|\band\b)\s*[A-Za-z](?:_\w{1,3})?\s*=", re.IGNORECASE)
+_FLIPPED = re.compile(r"([^=]+)=\s*[A-DF-HJ-Za-df-hj-z]\s*")
+"""`4 = x`"""
+_RETRACTED = re.compile(
+    r"\b(?:no\s*(?=,)|no,? wait|wait|actually|oops|sorry|i mean|correction|scratch that)\b[,:.!]*\s+(?=[^\d\n]{0,30}\d)",
+    re.IGNORECASE,
+)
+"""What precedes another answer in the same line: `4. No, 5`."""
+_JOINED = re.compile(r"[0-9]$|\b0\.$"), re.compile(r"\.?[0-9]")
 _SENTENCES = re.compile(r"[.!?]\s+[A-Za-z]")
 _POLITE = re.compile(
     r"(?:now |very |quite )?(?:help|use|clear|correct|right|understand|satisf|good|as follows|below|above|in |given|shown)",
@@ -94,17 +104,21 @@ class Answer:
 
 def find_final_answer(text: str, question: str = "") -> Answer | None:
     """Return the final answer in a model's text; None if there is none. `question` shows which numbers were given."""
+    if text.isdecimal() and text.isascii() and (quantity := parse_only_number(text)) is not None:
+        return Answer(text, quantity)
     stripped = split_thought(text)[1][-_LONGEST:].strip()
     if any(run in stripped for run in ("   ", "\t", "\n\n\n")):
         stripped = _SPACE.sub(lambda match: match[0][:2], stripped)
     quantity = None
+    if len(stripped) < _SHORT and _SEVERAL.match(stripped):
+        return Answer(stripped)
     if not _SENTENCES.search(stripped):
-        quantity = parse_only_number(to_ascii(stripped) if len(stripped) < _SHORT else stripped)
+        quantity = parse_only_number(to_ascii(stripped).replace("\\%", "%") if len(stripped) < _SHORT else stripped)
     if quantity is not None:
         return Answer(stripped, quantity)
     is_line = 0 < len(stripped) < _SHORT and "\n" not in stripped and "#" not in stripped
     is_line = is_line and not _WORD.search(_COMMAND.sub(" ", stripped)) and not _BOXES.search(stripped)
-    if is_line and not _SHORT_WORD.search(stripped):
+    if is_line and not _SHORT_WORD.search(stripped) and not find_last_marker(stripped):
         return parse_expression(stripped, question)
     said = cut_to_answer(stripped)
     if (box := find_boxed_answer(said)) is not None:
@@ -114,16 +128,23 @@ def find_final_answer(text: str, question: str = "") -> Answer | None:
 
 
 def _parse_box(text: str, box: Box, question: str) -> Answer:
-    r"""Return what is boxed, unless the box is only a part: `-\boxed{4}`, `\boxed{4}\pi`."""
+    r"""Return what is boxed, with a sign before the box, unless it is only a part: `\boxed{4}\pi`, `1\boxed{4}`."""
     answer = parse_expression(box.text, question)
     if answer.quantity is None:
         return answer
     line = text.rfind("\n", 0, box.start) + 1
-    before, behind = to_plain(text[max(line, box.start - _NEAR) : box.start]), to_plain(text[box.end : box.end + _NEAR])
+    before, behind = text[max(line, box.start - _NEAR) : box.start], text[box.end : box.end + _NEAR]
+    if is_apart(before, behind):
+        return answer
+    before, behind = to_plain(before), to_plain(behind)
     number = "-1" if answer.quantity.value < 0 else "1"
-    if is_operand(f"{before}{number}{behind}", len(before), len(before) + len(number)) or _NEGATED.search(before):
+    if _JOINED[0].search(before) or _JOINED[1].match(behind):
         return Answer("")
-    return answer
+    if negated := _NEGATED.search(before):
+        before = before[: negated.start()] + "="
+    if is_operand(f"{before}{number}{behind}", len(before), len(before) + len(number)):
+        return Answer("")
+    return evolve(answer, quantity=evolve(answer.quantity, value=-answer.quantity.value)) if negated else answer
 
 
 def parse_gold_answer(text: str) -> Answer:
@@ -140,8 +161,8 @@ def parse_gold_answer(text: str) -> Answer:
 
 def parse_expression(text: str, question: str = "") -> Answer:
     """Return the answer of a text that holds nothing else; without a quantity if it is not one number (`x^2`, `1 or 2`)."""
-    if len(text) > _LONGEST_LINE:
-        return Answer(text.strip())
+    if len(text) > _LONGEST_LINE or (text.isascii() and text.isdecimal()):
+        return Answer(text.strip(), parse_only_number(text) if len(text) <= _LONGEST_LINE else None)
     enclosed = _IN_DOLLARS.fullmatch(text)
     rewritten = to_plain(enclosed[1] if enclosed else text)
     if _SEVERAL.search(rewritten) or is_list_of_numbers(rewritten):
@@ -149,6 +170,8 @@ def parse_expression(text: str, question: str = "") -> Answer:
     quantity = parse_only_number(rewritten)
     if quantity is None and "=" in rewritten and is_value(text, question):
         quantity = parse_only_number(rewritten.rpartition("=")[2])
+    if quantity is None and (flipped := _FLIPPED.fullmatch(rewritten)):
+        quantity = parse_only_number(flipped[1])
     if quantity is None and "\\" not in rewritten and _WORD.search(rewritten) and not re.search(r"\bor\b", rewritten):
         marked = _set_aside(text)
         chosen = find_stated_number(to_plain(marked.text), Surroundings(question, "", marked.formulas), leading=True)
@@ -168,7 +191,7 @@ def _set_aside(text: str) -> MarkedText:
 
 def is_list_of_numbers(text: str) -> bool:
     """Whether a text is several numbers, as `3, 5` and `3 and 5` are; `1,234` and `2 and 1/2` are one."""
-    return len(text) < _SHORT and _LIST.fullmatch(text) is not None and parse_only_number(text) is None
+    return len(text) < _SHORT and not text.isdecimal() and _LIST.fullmatch(text) is not None and parse_only_number(text) is None
 
 
 def cut_to_answer(text: str) -> str:
@@ -211,6 +234,7 @@ def _find_after_marker(text: str, question: str) -> Answer | None:
         return None
     before, rest = text[: marked[0]], text[marked[1] :]
     line = next((line for line in rest.split("\n") if re.search(r"\w", line)), "").strip()[:_LONGEST_LINE]
+    line = _RETRACTED.split(line)[-1]
     aside = _set_aside(line)
     rewritten = to_plain(aside.text)
     sentence = _SENTENCE_END.split(rewritten.lstrip(" *_\x01\x02"), maxsplit=1)[0]
@@ -227,7 +251,7 @@ def _find_after_marker(text: str, question: str) -> Answer | None:
         return _read_stated(chosen, rewritten, line, around)
     words = find_number_words(rewritten)
     if words:
-        return Answer(line, Quantity(Fraction(words[0])))
+        return Answer(line, Quantity(words[0]))
     if line and not (_WORD.search(_COMMAND.sub(" ", rewritten)) and (_DIGIT.search(rest) or _POLITE.match(line))):
         return Answer(line)
     return _find_in_free_text(rest, question) if _DIGIT.search(rest) else None
@@ -273,6 +297,7 @@ def find_last_marker(text: str) -> tuple[int, int] | None:
         if _MARKUP.fullmatch(text, text.rfind("\n", 0, match.start()) + 1, match.start())
     )
     others = [*letters, *(_CHINESE.finditer(text) if "答案" in text else ())]
+    others += _OPTION.finditer(text) if "option" in lowered or "choice" in lowered else ()
     return max([*([best] if best else []), *(match.span() for match in others)], default=None)
 
 
@@ -300,7 +325,7 @@ def _find_in_free_text(text: str, question: str) -> Answer | None:
         return reason
     words = find_number_words(text)
     value = words[-1] if words else find_stated_numeral(to_ascii(text))
-    return None if value is None else Answer(text.strip(), Quantity(Fraction(value)))
+    return None if value is None else Answer(text.strip(), Quantity(value))
 
 
 def _drop_afterthought(text: str) -> str:

@@ -42,7 +42,7 @@ def set_formulas_aside(text: str, is_number: Callable[[str], bool]) -> MarkedTex
     """Replace every formula that is not a number and not a lone symbol."""
     if not text.isascii():
         text = _PRIVATE.sub(" ", text)
-    if "$" not in text and "\\" not in text:
+    if "\\" not in text and text.count("$") < 2:
         return MarkedText(text)
     formulas: list[str] = []
 

@@ -9,13 +9,14 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import gt
 
 from astuner.contract.errors import AstunerError, DataError, PluginError
 from astuner.contract.schema import WorkflowOutput, WorkflowTask
 from astuner.shared.install_hints import install_command
 from astuner_judges.answer_texts import (
+    align_unknowns,
     are_same_text,
     find_stated_texts,
     have_same_form,
@@ -33,7 +34,7 @@ from astuner_judges.final_answer import (
     parse_expression,
     parse_gold_answer,
 )
-from astuner_judges.quantities import are_equal, asks_for_percent, read_percent, write_number
+from astuner_judges.quantities import are_equal, read_percent, read_scale, write_number
 from astuner_judges.symbolic import SymbolicComparer, is_available
 
 _MARKUP = 40
@@ -124,15 +125,16 @@ class MathAnswerAsJudge:
         if answer is None:
             return False
         if gold.quantity is not None and answer.quantity is not None:
-            units, asked = self._options.units == "compare", asks_for_percent(question)
-            return are_equal(read_percent(gold.quantity, answer.quantity, asked=asked), answer.quantity, units=units)
+            given = read_scale(answer.quantity, gold.quantity, question)
+            return are_equal(read_percent(gold.quantity, given, question), given, units=self._options.units == "compare")
         if not may_be_number(answer.text) or ("=" in answer.text and not is_value(answer.text, question)):
             return False
         return self._are_same_expressions(gold, answer.text)
 
     def _is_same_text(self, gold: Answer, text: str, question: str) -> bool:
         """Whether an answer is right where the right one is not a number."""
-        stated = find_stated_texts(text)
+        point, stated = align_unknowns(gold.text, find_stated_texts(text))
+        gold = evolve(gold, text=point)
         if any(are_same_text(gold.text, one) or is_choice(gold.text, one) for one in stated):
             return True
         if is_prose(gold.text) or _LONG_NUMBER.fullmatch(gold.text):

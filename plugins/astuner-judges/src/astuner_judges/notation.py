@@ -39,10 +39,15 @@ _CHARACTERS = str.maketrans(
         "℉": "°F",
     }
 )
-_SPACED_THOUSANDS = re.compile(r"(?<=[0-9])(?:[\u00a0\u2009\u202f]|\\[,!:;]|,\s?\\!\s?|\s?\{\s?,\s?\}\s?)(?=[0-9]{3}(?![0-9]))")
+_SPACED_THOUSANDS = re.compile(r"(?<=[0-9])(?:[\u00a0\u2009\u202f~]|\\[,!:;]|,\s?\\!\s?|\s?\{\s?,\s?\}\s?)(?=[0-9]{3}(?![0-9]))")
 _REPEATING = re.compile(
     r"([0-9]{0,20})\.([0-9]{0,20})\\(?:overline|bar|dot)\s*(?:\{\s*([0-9]{1,20})\s*\}|([0-9]))|(?<![0-9.])0\.\(([0-9]{1,20})\)"
+    r"|(?<![0-9.])([0-9]{0,20})\.([0-9]{0,10}?)([0-9]{1,10}?)\8{2,20}(?:\s?\.\.\.|…|\\l?dots)"
 )
+_DECIMAL_COMMA = re.compile(r"(?<=[0-9])\{,\}(?=[0-9]{1,2}(?![0-9{]))")
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
+_AND_A_HALF = re.compile(r"(?<=[0-9])\s+and\s+(?:a|one)\s+(half|third|quarter)\b", re.IGNORECASE)
+_HALVES = {"half": "1/2", "third": "1/3", "quarter": "1/4"}
 _ANNOTATION = re.compile(r"<<(?:[^<>=]*=)*([^<>=]*)>>(\s*[$€£¥₹]?-?[0-9.])?")
 _PART = r"(?:\{([^{}]*)\}|([0-9]))"
 _FRACTION = re.compile(rf"(-\s*)?\\[dtc]?frac\s*{_PART}\s*{_PART}")
@@ -73,7 +78,8 @@ _ARGUMENT = re.compile(r"(\\[A-Za-z]+)\s*\{")
 _MARKS = re.compile(r"\\([$%&#_{}])|\\!|\\[,;:()\[\] ]|\\\\|~")
 _BOXED = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 _BETWEEN_BOXES = re.compile(
-    r"[\s$]*(?:\\[)\]])?(?:[\s*]|\\q?quad)*(?:,|、|(?:,\s*)?(?:\\text\{\s*)?\b(?:and|or)\b(?:\s*\})?|和|或)(?:[\s*]|\\q?quad)*(?:\\[(\[])?[\s$]*"
+    r"(?:[ $]|\\q?quad)*|[\s$]*(?:\\[)\]])?(?:[\s*]|\\q?quad)*"
+    r"(?:,|、|(?:,\s*)?(?:\\text\{\s*)?\b(?:and|or)\b(?:\s*\})?|和|或)(?:[\s*]|\\q?quad)*(?:\\[(\[])?[\s$]*"
 )
 _MOST_BOXES = 20
 _POWER = re.compile(r"\^\s*\{\s*(-?[0-9]+)\s*\}")
@@ -83,7 +89,9 @@ _CURRENCY = re.compile(
     r"\b(?:(?P<dollars>(?:US|HK|AU|A|CA|C|S|NZ|R)\$)|(?P<code>USD|EUR|GBP|INR|AUD|CAD|CNY|RMB|JPY|Rs|RM)\.?(?=\s?[0-9]))"
 )
 _SIGNS = {"EUR": "€", "GBP": "£", "INR": "₹", "Rs": "₹", "CNY": "¥", "RMB": "¥", "JPY": "¥"}
+_LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+_LOWERED_RUN = re.compile(r"[₀₁₂₃₄₅₆₇₈₉]+")
 _RAISED_RUN = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
 
 
@@ -101,12 +109,15 @@ def to_plain(text: str) -> str:
     text = to_ascii(text)
     if "<<" in text:
         text = _ANNOTATION.sub(lambda match: match[2] or match[1], text)
-    if "\\" in text or "0.(" in text:
+    if "\\" in text or "0.(" in text or "..." in text or "…" in text:
         text = _REPEATING.sub(_rewrite_repeating, text)
     if "\\" in text or "{" in text:
         text = _rewrite_latex(text)
     if "**" in text or "__" in text:
         text = _BOLD.sub(lambda match: f"{BOLD}{match[1] or match[2]}{UNBOLD}", text)
+    if " and " in text:
+        text = _AND_A_HALF.sub(lambda match: f" {_HALVES[match[1].lower()]}", text)
+    text = text.replace("+/-", "±")
     return _CURRENCY.sub(lambda match: _SIGNS.get(match["code"], "$"), text)
 
 
@@ -115,11 +126,14 @@ def to_ascii(text: str) -> str:
     if text.isascii():
         return text
     text = _RAISED_RUN.sub(lambda match: "^" + match[0].translate(_RAISED), _SPACED_THOUSANDS.sub("", text))
+    text = _LOWERED_RUN.sub(lambda match: f"_{match[0].translate(_LOWERED)} ", text)
+    text = _FOREIGN_DIGIT.sub(lambda match: str(int(match[0])), text)
     return write_shares(text.translate(_CHARACTERS).replace("\u00a0", " ").replace("\u202f", " "))
 
 
 def _rewrite_latex(text: str) -> str:
-    text = _DEGREES.sub(" degrees ", _LAYOUT.sub(" ", _SPACED_THOUSANDS.sub("", text))).replace("{,}", ",")
+    text = _DEGREES.sub(" degrees ", _LAYOUT.sub(" ", _SPACED_THOUSANDS.sub("", text)))
+    text = _DECIMAL_COMMA.sub(".", text).replace("{,}", ",")
     # From the inside out; anything nested deeper is not a plain number.
     for _ in range(4):
         before = text
@@ -139,7 +153,7 @@ def _rewrite_fraction(match: re.Match[str]) -> str:
 
 def _rewrite_repeating(match: re.Match[str]) -> str:
     """Return a repeating decimal as the fraction that it is."""
-    before, after, again = match[1] or "0", match[2] or "", match[3] or match[4] or match[5]
+    before, after, again = match[1] or match[6] or "0", match[2] or match[7] or "", match[3] or match[4] or match[5] or match[8]
     below = (10 ** len(again) - 1) * 10 ** len(after)
     value = Fraction(int(before + after + again) - int(before + after), below)
     return str(value)

@@ -17,12 +17,14 @@ _MOST_DIGITS = 200
 """A longer number counts as text: nothing here may take long."""
 
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+_SCALES |= {"lakh": 10**5, "crore": 10**7, "bn": 10**9, "mn": 10**6, "tausend": 1000, "millionen": 10**6, "milliarden": 10**9}
+_SCALES |= {"mil": 1000, "mille": 1000, "millones": 10**6, "тысяч": 1000, "тысячи": 1000, "миллион": 10**6, "миллиона": 10**6}
 _NUMBER = re.compile(
     r"""
     (?P<minus>(?<![\w)\]%$€£¥₹₱₩₦.])-|\b(?:minus|negative)\s)?     # not a minus between two terms, and not a hyphen
     (?:[$€£¥₹₱₩₦]\s?(?P<inner>-(?=[0-9.]))?)?                       # also $-5
     (?<![A-Za-z0-9_.^])(?<!\^-)(?<![0-9]:)                  # not in a word, not an exponent, not the minutes of a time
-    (?P<number>(?>(?:(?<=[$€£¥₹₱₩₦])[0-9]{1,3}(?:\s[0-9]{3})+(?![0-9])|[0-9]{1,3}(?:\s000)+(?![0-9])|[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+))
+    (?P<number>(?>(?:[0-9]{1,3}(?:\.[0-9]{3}){2,}(?![0-9.])|(?<=[$€£¥₹₱₩₦])[0-9]{1,3}(?:\s[0-9]{3})+(?![0-9])|[0-9]{1,3}(?:\s000)+(?![0-9])|[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+))
     (?!:[0-9])                                              # not the hours of a time
     (?:
         /(?P<below>[0-9]++)(?!/|\.[0-9])
@@ -32,7 +34,8 @@ _NUMBER = re.compile(
     (?:e(?P<exponent>[-+]?[0-9]{1,3})(?![A-Za-z0-9]|\.[0-9]))?
     (?:\s*[*x]\s*10\s*\^\s*\(?(?P<power>-?[0-9]{1,2})(?![0-9])\)?)?
     (?P<percent>\s?%|\s+per\s?cent\b)?
-    (?P<scale>\s?-?(?:hundred|thousand|million|billion|trillion|dozen)\b|k\b)?
+    (?P<scale>\s{0,3}-?(?:hundred|thousand|million|billion|trillion|dozen|lakh|crore|bn|mn|tausend|mil(?:liarden|lionen|lones|le)?
+        |тысячи?|миллиона?)\b|k\b)?
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -42,7 +45,7 @@ _UNITS = (
 )
 _AFTER = re.compile(
     rf"""
-    (?:(?:{_UNITS})(?![A-Za-z0-9])        # what may stand close to the number
+    (?:(?:{_UNITS}|°\s?[cf]?)(?![A-Za-z0-9])        # what may stand close to the number
       |\s?[^\W\x00-\u2e7f和或与及到至半点分之余多比又乘除加减]{{1,8}}|\s?分钟)?
     (?:[\s.,;'"()/&-]+                    # and then any words, but no single letter that may be a variable
        (?:(?!(?:pi|sqrt|sin|cos|tan|log|ln|or|and)\b)(?:[A-Za-z][A-Za-z'’]+|{_UNITS}|a|[$€£¥₹₱₩₦]|°[cf]?)(?:\s*\^[23])?)
@@ -105,21 +108,30 @@ def are_equal(one: Quantity, other: Quantity, *, units: bool = True) -> bool:
     return _are_same_number(one, other)
 
 
-def asks_for_percent(question: str) -> bool:
-    """Whether a question asks for a percentage."""
-    return _ASKS_PERCENT.search(question) is not None
-
-
-def read_percent(gold: Quantity, answer: Quantity, *, asked: bool) -> Quantity:
+def read_percent(gold: Quantity, answer: Quantity, question: str) -> Quantity:
     """Return the right answer as it is compared with a percentage, if it has no percent sign itself.
 
     Of 50, `50%` is right and `5000%` is not; 0.5 is a share, for which `50%` is right unless the question asks for percent.
     """
     if not answer.percent or gold.percent:
         return gold
-    if abs(gold.value) <= 1 and not asked:
+    if abs(gold.value) <= 1 and not _ASKS_PERCENT.search(question):
         return evolve(gold, value=gold.value * 100, percent=True)
     return evolve(gold, percent=True)
+
+
+def read_scale(answer: Quantity, gold: Quantity, question: str) -> Quantity:
+    """Return an answer such as `4 million` with the value of its word, unless the right one has such a word or the question does.
+
+    `4 million` is right for 4 only where a question asks for millions.
+    """
+    if (
+        answer.scale == 1
+        or gold.scale > 1
+        or any(one in question.lower() for one, size in _SCALES.items() if size == answer.scale)
+    ):
+        return answer
+    return evolve(answer, value=answer.value * answer.scale, scale=1)
 
 
 def write_number(number: Quantity) -> str:
@@ -175,7 +187,11 @@ def parse_only_number(text: str) -> Quantity | None:
     text = text.strip(_EDGES).rstrip(".,;:")
     if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
         return Quantity(Fraction(int(text)))
-    text = text.replace("\x01", "").replace("\x02", "").strip(_EDGES + "([{)]}")
+    text = text.replace("\x01", "").replace("\x02", "").strip(_EDGES)
+    if text[:1] in "([" and "," in text and text[-1:] in ")]":
+        # `(1,234)` is a point or an interval.
+        return None
+    text = text.strip(_EDGES + "([{)]}")
     if not text.isascii():
         text = write_numerals(text)
     label = _LABEL.match(text)
@@ -186,7 +202,7 @@ def parse_only_number(text: str) -> Quantity | None:
     match = _NUMBER.match(text)
     if match is None:
         worded = parse_leading_number_word(text)
-        return Quantity(Fraction(worded[0])) if worded and _AFTER.fullmatch(text, worded[1]) else None
+        return Quantity(worded[0]) if worded and _AFTER.fullmatch(text, worded[1]) else None
     if not _AFTER.fullmatch(text, match.end()) or is_operand(text, match.start(), match.end()):
         return None
     return _quantity(match, text)
@@ -194,14 +210,16 @@ def parse_only_number(text: str) -> Quantity | None:
 
 def _quantity(match: re.Match[str], text: str) -> Quantity | None:
     digits = re.sub(r"[,\s]", "", match["number"])
-    if len(digits) > _MOST_DIGITS:
+    if digits.count(".") > 1:
+        digits = digits.replace(".", "")
+    below, part = match["below"], match["part"]
+    if len(digits) > _MOST_DIGITS or (below and not int(below)) or (part and not int(match["whole"])):
         return None
     decimals = len(digits) - digits.find(".") - 1 if "." in digits else 0
     value = Fraction(int(digits.replace(".", "")), 10**decimals)
-    below, part = match["below"], match["part"]
-    if below and int(below):
+    if below:
         value /= int(below)
-    elif part and int(match["whole"]):
+    elif part:
         value += Fraction(int(part), int(match["whole"]))
     if match["ten"]:
         value = Fraction(10) ** int(match["ten"])

@@ -10,13 +10,12 @@ from attrs import evolve, frozen
 from astuner_judges.expressions import asks_for, has_binder, names_one_value, trailing_formula
 from astuner_judges.formulas import FIRST_MARK
 from astuner_judges.notation import BOLD, UNBOLD, to_plain
-from astuner_judges.number_words import find_number_words
+from astuner_judges.number_words import find_number_words, is_denied
 from astuner_judges.quantities import Quantity, are_equal, find_numbers
 
 _ASIDE = re.compile(
     r"\([^()]*\)|\b(?:in|per|every|each|for|over|after|within)\s+1\s+[a-z]+|\bout\s+of\s+[$€£¥₹]?[0-9][0-9,.]*", re.IGNORECASE
 )
-_NOT = re.compile(r"(?:\bnot|n't)\s+(?:equal\s+to\s+)?$", re.IGNORECASE)
 _ITEM = re.compile(r"\s*[0-9]{1,2}[.)]\s+(?=\S)")
 _BEHIND = re.compile(r"(?:,?\s+because|,\s+(?:since|as))\s+(?:[$€£¥₹(]?[0-9]|[^=]*$)", re.IGNORECASE)
 _EQUALS = re.compile(r"[=≈]|\b(?:equals|is equal to|for a total of|a total of|totall?ing)\b", re.IGNORECASE)
@@ -27,7 +26,7 @@ _CLAUSE_END = re.compile(
     re.IGNORECASE,
 )
 _OPERATOR = re.compile(r"\s*[-+*/x^]\s*[$€£¥₹(]?[0-9]")
-_EITHER = re.compile(r"\s+or\s+[$€£¥₹]?")
+_EITHER = re.compile(r"\s+(?:or|oder|ou|или)\s+[$€£¥₹]?")
 _LONGEST_UNIT = 20
 _LONGEST = 2000
 """Characters of a sentence that are read: from its beginning if that counts, else from its end."""
@@ -56,7 +55,7 @@ class Surroundings:
         """Return the numbers of the question, digits and words."""
         rewritten = to_plain(self.question)
         numbers = {one.quantity.value for one in find_numbers(rewritten)}
-        return numbers | {Fraction(value) for value in find_number_words(rewritten)}
+        return numbers.union(find_number_words(rewritten))
 
     def last_result(self) -> Fraction | None:
         """Return the right side of the last equation."""
@@ -95,11 +94,7 @@ def find_stated_number(sentence: str, around: Surroundings, *, leading: bool = F
     `leading` is for a sentence marked as the answer: what is at its beginning counts more than something later.
     """
     sentence = sentence[:_LONGEST] if leading else sentence[-_LONGEST:]
-    found = [
-        one
-        for one in _find_candidates(sentence, around.formulas)
-        if not _NOT.search(sentence[max(0, one.start - 20) : one.start])
-    ]
+    found = [one for one in _find_candidates(sentence, around.formulas) if not is_denied(sentence, one.start)]
     if len(found) > 1:
         found = _drop_asides(sentence, found)
     if len(found) <= 1:
@@ -133,7 +128,7 @@ def _find_candidates(sentence: str, formulas: tuple[str, ...]) -> list[Stated]:
         for one in find_numbers(sentence)
     ]
     powers = [one.end for one in found if one.quantity and one.quantity.unit and one.quantity.unit.power]
-    for match in _RAISED.finditer(sentence):
+    for match in _RAISED.finditer(sentence) if formulas or "^" in sentence else ():
         if any(0 <= match.start() - end <= _LONGEST_UNIT for end in powers):
             continue
         place = ord(sentence[match.start()]) - FIRST_MARK

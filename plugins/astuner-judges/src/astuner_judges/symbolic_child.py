@@ -17,7 +17,19 @@ from dataclasses import replace as evolve
 from typing import Any
 
 _MEMORY_BYTES = 4 << 30
-_RELATIONS = {">=": r"\geq ", "<=": r"\leq ", "!=": r"\neq ", "≥": r"\geq ", "≤": r"\leq ", "≠": r"\neq "}
+_SIGNS = {
+    ">=": r"\geq ",
+    "<=": r"\leq ",
+    "!=": r"\neq ",
+    "≥": r"\geq ",
+    "≤": r"\leq ",
+    "≠": r"\neq ",
+    "+/-": r"\pm ",
+    "±": r"\pm ",
+}
+_ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|([0-9]+|[A-Za-z]))")
+_PI = re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])")
+_POWER = re.compile(r"(?<=[0-9A-Za-z)])\*\*(?=[-(0-9A-Za-z])")
 _UPRIGHT = re.compile(r"\\(?:math(?:rm|bf|it|sf)|text(?:rm|bf|it)?|mbox|hat|vec)\s*\{\s*([A-Za-z])\s*\}")
 _UNIT = re.compile(r"\\?\s*\\(?:text|mathrm|mbox|textrm|rm)\s*\{[^{}]*[A-Za-z]{2}[^{}]*\}(?:\s*\^\s*\{?[23]\}?)?\s*$")
 
@@ -100,8 +112,10 @@ def _compare_all(asked: int, answered: int) -> None:
 
 def _rewrite(text: str) -> str:
     """Leave out dollar signs, units written as text, and what makes a letter upright."""
-    for plain, command in _RELATIONS.items():
+    for plain, command in _SIGNS.items():
         text = text.replace(plain, command)
+    text = _ROOT.sub(lambda match: f"\\sqrt{{{match[1] or match[2]}}}", text)
+    text = _POWER.sub("^", _PI.sub(r"\\pi ", text))
     return _UNIT.sub("", _UPRIGHT.sub(r" \1 ", text.replace("$", ""))).strip() or text
 
 

@@ -14,6 +14,8 @@ from astuner.contract.schema import Task, WorkflowOutput, WorkflowTask
 from astuner_judges import MathAnswerAsJudge
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("math_verify_cases.json").read_text(encoding="utf-8"))
+OTHER_FORMS: dict[str, list[list[str]]] = json.loads(Path(__file__).with_name("other_forms.json").read_text(encoding="utf-8"))
+"""Right answers, and what is wrong for them and what is right: signs, bases, times, words, choices, points, several boxes."""
 Judged = Callable[..., bool]
 
 
@@ -43,6 +45,24 @@ def test_no_right_form_of_a_number_is_refused(judged: Judged) -> None:
     assert [pair for pair in answers if not judged(*pair)] == []
 
 
+def test_no_wrong_answer_in_another_form_is_accepted(judged: Judged) -> None:
+    assert len(OTHER_FORMS["wrong"]) > 850
+    assert [pair for pair in OTHER_FORMS["wrong"] if judged(*pair)] == []
+
+
+def test_no_right_answer_in_another_form_is_refused(judged: Judged) -> None:
+    if not judged.symbolic:  # type: ignore[attr-defined]
+        pytest.skip("expressions need math-verify")
+    assert len(OTHER_FORMS["right"]) > 500
+    assert [pair for pair in OTHER_FORMS["right"] if not judged(*pair)] == []
+
+
+def test_a_word_for_a_large_number_counts_unless_the_question_has_it(judged: Judged) -> None:
+    assert judged("4", "4 million", "How many million people live there?")
+    assert judged("4000000", "4 million", "How many people live there?")
+    assert not judged("4", "4 million", "How many people live there?")
+
+
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_verdicts_are_those_of_the_tests_of_math_verify_but_for_a_reason(case: dict[str, Any], judged: Judged) -> None:
     if not judged.symbolic:  # type: ignore[attr-defined]
@@ -51,7 +71,7 @@ def test_verdicts_are_those_of_the_tests_of_math_verify_but_for_a_reason(case: d
 
 
 def test_most_verdicts_need_no_reason() -> None:
-    assert (len(CASES), sum("because" in case for case in CASES)) == (248, 22)
+    assert (len(CASES), sum("because" in case for case in CASES)) == (248, 20)
 
 
 @pytest.mark.parametrize(
