@@ -140,16 +140,37 @@ def test_an_episode_that_all_judges_abstain_from_is_named() -> None:
         ({"kind": "code"}, False),
         ({"kind": ["code", "math"]}, True),
         ({"kind": "math", "level": 2}, False),
+        ({"extra.source": "gsm8k"}, True),
+        ({"extra.source": ["gsm8k", "math"]}, True),
+        ({"extra.none.deeper": None}, True),
+        ({"extra.source.deeper": "gsm8k"}, False),
+        ({"extra": {"source": "gsm8k"}}, True),
+        ({"tags": "easy"}, True),
+        ({"tags": ["short", "easy"]}, True),
+        ({"tags": ["easy", "sums"]}, True),
+        ({"tags": "hard"}, False),
+        ({"missing": "x"}, False),
+        ({"env_type": "no_env"}, True),
     ],
 )
 def test_only_routes_a_judge_to_tasks(only: dict[str, Any], asked: bool) -> None:
-    task = evolve(siblings(1).task, metadata={"kind": "math", "level": 1})
+    task = evolve(siblings(1).task, metadata={"kind": "math", "level": 1, "extra": {"source": "gsm8k"}, "tags": ["easy", "sums"]})
     made = evolve(siblings(1), task=task, episodes=tuple(evolve(one, task=task) for one in siblings(1).episodes))
     routed, other = Rewarding(10.0), Rewarding(1.0)
     judge = combine_judges([WeightedJudge("routed", 1.0, routed, only=only), WeightedJudge("other", 1.0, other)])
     (found,) = asyncio.run(collect_verdicts(judge, made, None))
     assert (found.reward, bool(routed.asked)) == ((11.0, True) if asked else (1.0, False))
     assert ("routed" in found.components) == asked
+
+
+def test_a_judge_that_was_for_no_task_is_named_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    judges = [WeightedJudge("typo", 1.0, Rewarding(1.0), only={"knd": "math"}), WeightedJudge("all", 1.0, Rewarding(1.0))]
+    judge = combine_judges(judges)
+    asyncio.run(collect_verdicts(judge, siblings(1), None))
+    asyncio.run(judge.close())
+    assert [record.getMessage() for record in caplog.records] == [
+        "judge 'typo' judged nothing: no task has knd (task_judge.judges[].only)"
+    ]
 
 
 def test_a_task_that_no_judge_is_for_is_named_and_says_nothing_about_the_answer() -> None:

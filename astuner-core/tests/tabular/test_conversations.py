@@ -97,3 +97,31 @@ def test_a_task_with_neither_is_refused_by_name(choice: EnvironmentChoice | None
 def test_a_task_of_an_environment_needs_neither():
     tasks = TasksToPlay(Yields(Task(task_id="seven", env_type="a_game")), None, Catalog())
     assert [task.task_id for task in tasks.read("train")] == ["seven"]
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"role": "user", "content": "Q?"}]', "[{'role': 'user', 'content': 'Q?'}]", ' [ {"from": "human"}]']
+)
+def test_messages_written_as_text_are_no_question(text: str):
+    with pytest.raises(DataError, match=r"^train.jsonl:1: the query is a text that holds a list of messages: .*`json_columns`$"):
+        read({"prompt": text})
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": [{"role": "user", "content": "<image>What is it?"}], "images": ["a.png"]},
+        {"question": "<video>What is it?", "video": "a.mp4"},
+        {"prompt": [ASKED], "images": [{"bytes": None, "path": "a.png"}]},
+    ],
+)
+def test_a_question_about_an_image_is_refused(row: dict[str, Any]):
+    with pytest.raises(
+        DataError, match=r"^train.jsonl:1: column '(images|video)' belongs to the question, of which only the text"
+    ):
+        read(row)
+
+
+def test_an_address_of_an_image_is_data_like_any_other():
+    assert read({"question": "What does it cost?", "image": "https://example.org/a.png"})[0].metadata["image"].endswith("a.png")
+    assert read({"prompt": [ASKED], "images": []})[0].main_query == "What is 2 + 2?"

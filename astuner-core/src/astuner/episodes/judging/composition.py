@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from astuner.contract.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner.episodes.judging.failures import collect_observations, collect_verdicts
 from astuner.episodes.judging.simple_judges import PartwiseJudge
 from astuner.settings.config.rewards import RewardComposition, Shape, order_by_requirements
+
+log = logging.getLogger(__name__)
 
 OVERLONG = "overlong"
 """The component under which the penalty for length is logged."""
@@ -45,6 +48,7 @@ class Composition(PartwiseJudge):
         """Raises `ValueError` for gates that no order satisfies."""
         self._judges = {weighted.name: weighted for weighted in judges}
         self._how = how
+        self._lacking = {weighted.name: set(weighted.only) for weighted in judges if weighted.only}
         self._rounds = order_by_requirements({weighted.name: weighted.requires for weighted in judges})
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
@@ -73,6 +77,8 @@ class Composition(PartwiseJudge):
 
     async def close(self) -> None:
         """Close each judge, even if one fails."""
+        for name, fields in self._lacking.items():
+            log.warning("judge '%s' judged nothing: no task has %s (task_judge.judges[].only)", name, ", ".join(sorted(fields)))
         closing = await asyncio.gather(*(weighted.judge.close() for weighted in self._judges.values()), return_exceptions=True)
         for error in closing:
             if error is not None:
@@ -87,6 +93,8 @@ class Composition(PartwiseJudge):
     ) -> dict[str, Verdict | Unjudged]:
         """Return a judge's verdicts by episode, for those that pass its gates."""
         completed = [episode for episode in group.episodes if episode.completed and weighted.is_for(episode.task)]
+        if all(_read_field(group.task, name) is not None for name in weighted.only):
+            self._lacking.pop(weighted.name, None)
         passing = [episode for episode in completed if self._passes(weighted, found[episode.id])]
         seen = {episode.id: episode.observations.get(weighted.name, {}) for episode in passing}
         blind: dict[str, Verdict | Unjudged] = {
@@ -228,5 +236,14 @@ def is_task_of(task: Task, only: Mapping[str, Any]) -> bool:
 
 
 def _has_value(task: Task, name: str, wanted: Any) -> bool:
-    found = task.metadata.get(name, getattr(task, name, None) if name in ("task_id", "env_type", "main_query") else None)
-    return found == wanted or (isinstance(wanted, list | tuple) and found in wanted)
+    found = _read_field(task, name)
+    wanted = wanted if isinstance(wanted, list | tuple) else [wanted]
+    return found in wanted or found == wanted or (isinstance(found, list | tuple) and any(one in wanted for one in found))
+
+
+def _read_field(task: Task, name: str) -> Any:
+    """Return a field of a task, or what is at a path such as `extra_info.split` in its metadata; None if it has none."""
+    found: Any = {"task_id": task.task_id, "env_type": task.env_type, "main_query": task.main_query} | dict(task.metadata)
+    for key in [name] if name in found else name.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found

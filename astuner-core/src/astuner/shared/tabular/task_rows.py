@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ QUERY_COLUMNS = ("main_query", "query", "question", "prompt")
 """Columns used as the query if none is named; the first one present wins."""
 MESSAGE_COLUMNS = ("init_messages", "messages")
 ID_COLUMNS = ("task_id", "id")
+_IMAGE_COLUMNS = ("images", "videos", "audios", "image", "video", "audio")
+_MESSAGES_AS_TEXT = re.compile(r"\s*\[\s*\{\s*['\"](?:role|content|from)['\"]\s*:")
 _FIELDS = ("main_query", "init_messages", "task_id", "env_type", "metadata")
 
 
@@ -162,6 +165,12 @@ def _read_query(
         raise DataError(
             f"{row.place}: the query is of type {type(query).__name__}: {query!r}; it must be a string or a list of messages"
         )
+    if query and _MESSAGES_AS_TEXT.match(query):
+        raise DataError(f"{row.place}: the query is a text that holds a list of messages: {query[:80]!r}{_json_hint(query)}")
+    if lost := next((name for name in _IMAGE_COLUMNS if _holds_images(row.values.get(name), query, messages)), None):
+        raise DataError(
+            f"{row.place}: column '{lost}' belongs to the question, of which only the text can be played; leave such rows out"
+        )
     listed = _read_messages(messages, row)
     if query and query.strip():
         return query, listed, "init_messages"
@@ -181,6 +190,17 @@ def _read_query(
         return default, listed, "init_messages"
     last = {"role": "user", "content": query}
     return query, before, MESSAGES if listed[-1] == last else MESSAGES + json.dumps(listed[-1])
+
+
+def _holds_images(value: Any, query: str | None, messages: Any) -> bool:
+    """Whether a column holds images, sounds or videos that belong to the question, as in data sets of verl and TRL."""
+    if not value:
+        return False
+    said = f"{query or ''}{json.dumps(messages) if messages else ''}"
+    files = value if isinstance(value, list) else [value]
+    return bool(re.search(r"<(?:image|video|audio)>", said)) or all(
+        isinstance(one, dict) and {"bytes", "path"} & {*one} for one in files
+    )
 
 
 def _read_messages(value: Any, row: Row) -> tuple[Message, ...]:
