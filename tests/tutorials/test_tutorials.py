@@ -9,7 +9,7 @@ from harness import REPOSITORY
 
 TUTORIALS = sorted(path.parent for path in (REPOSITORY / "tutorial").glob("*/README.md"))
 FOLLOWED = {"feedback_flywheel", *(tutorial.name for tutorial in TUTORIALS if (tutorial / "demos.jsonl").exists())}
-"""By `test_flywheel.py`, `tests/integration/test_own_tasks.py` and `tests/coding_agents`."""
+"""By `test_flywheel.py`, `test_own_tasks.py` and `tests/coding_agents`."""
 
 
 @pytest.mark.parametrize("tutorial", [tutorial.name for tutorial in TUTORIALS if tutorial.name not in FOLLOWED])
