@@ -48,7 +48,7 @@ def test_every_task_has_the_right_answer(home: Path):
 
 def test_every_episode_was_judged(home: Path):
     steps = [row for row in read_rows(home / "launcher_record/day_1/metrics.jsonl") if "reward/mean" in row]
-    assert [row["signal/episodes_rewarded"] for row in steps] == [64] * 40
+    assert [row["signal/episodes_rewarded"] for row in steps] == [64] * 24
 
 
 def test_the_second_day_is_appended_to_the_first(home: Path, bash: Bash):
