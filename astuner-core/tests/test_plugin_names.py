@@ -21,6 +21,7 @@ KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
 
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("episodes/judging/estimators.py", "verl"): "the source of a formula",
+    ("runs/driver/run_facts.py", "config.explain"): "the command that says why a key has no effect",
     ("runs/training/losses.py", "verl"): "the source of the names",
     ("runs/training/minibatches.py", "verl"): "the source of the names",
     ("settings/config/agent.py", "astuner-agents"): "the workflow that plays the section `agent`",
@@ -38,8 +39,8 @@ ALLOWED: Mapping[tuple[str, str], str] = {
 WORDS = frozenset({"environments", "llm", "local", "math", "tracing"})
 """Names that are words as well: they name a component only in quotes."""
 
-SECTIONS = frozenset({"compare", "data", "env", "judge", "replay", "setup", "trace", "warm-start"})
-"""Commands that are called as a section, a field, a function or a method of core is, so that nothing tells the two apart."""
+SECTIONS = frozenset({"compare", "config.schema", "data", "env", "judge", "replay", "setup", "trace", "warm-start"})
+"""Commands that are called as a section, a field, a function, a method or a module of core is: nothing tells the two apart."""
 
 
 @cache

@@ -11,8 +11,8 @@ from jsonschema import Draft7Validator
 from page_commands import read_blocks
 
 from astuner.settings.config.yaml_lines import read_yaml
-from astuner.settings.planning.schema.json_schema import build_schema
 from astuner.settings.plugins.catalog import Catalog
+from astuner_tools.config_schema.json_schema import build_schema
 
 EXAMPLES = [
     REPOSITORY / "plugins/astuner-local/src/astuner_local/quickstart/project/tune.yaml",

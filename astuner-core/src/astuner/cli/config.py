@@ -1,4 +1,4 @@
-"""`astuner config`: whether a configuration is valid, what it resolves to, and where each value comes from."""
+"""`astuner config`: whether a configuration is valid, and what it resolves to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner.cli.commands import CommandGroup
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
-from astuner.contract.errors import AstunerError, ConfigError, Problem, UsageError
+from astuner.contract.errors import AstunerError, ConfigError, Problem
 
 config = CommandGroup("config", group="config", help="Check, show and explain a configuration.")
 
@@ -71,24 +71,3 @@ def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bo
         print_json(yaml.safe_load(text))
     else:
         click.echo(text, nl=False)
-
-
-SCHEMA_EXAMPLE = """\b
-Example:
-  astuner config schema --out astuner.schema.json"""
-
-
-@click.command(epilog=SCHEMA_EXAMPLE)
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file instead of stdout.")
-def schema(out: Path | None) -> None:
-    """Print the JSON Schema of the YAML, with the options of installed plugins, for completion and checks in editors."""
-    from astuner.settings.planning.schema.json_schema import build_schema_text
-
-    text = build_schema_text(on_broken=lambda message: click.echo(f"not checked: {message}", err=True))
-    if out is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from error

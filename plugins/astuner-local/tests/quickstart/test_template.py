@@ -114,6 +114,18 @@ def test_a_plugin_that_cannot_be_imported_does_not_stop_the_project(
     assert "not in astuner.schema.json: judge 'broken' from acme 1.0" in capsys.readouterr().err
 
 
+def test_a_schema_that_nothing_installed_writes_is_left_out_with_the_command_that_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # It hides the package of this name that is installed here.
+    monkeypatch.syspath_prepend(str(write_distribution(tmp_path / "site", "astuner-tools")))
+    project = tmp_path / "project"
+    project.mkdir()
+    write_project(project, seed=3)
+    assert not (project / "astuner.schema.json").exists()
+    assert "astuner-tools, then astuner config schema --out astuner.schema.json" in capsys.readouterr().err
+
+
 def test_prompt_and_tool_are_those_that_the_model_was_warmed_up_with(project: Path) -> None:
     assert system_prompt() == (project / "system_prompt.txt").read_text().strip()
     assert f'"name": "{TOOL_NAME}"' in (project / "agent.py").read_text()

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from astuner_devkit.distribution import write_distribution
 from astuner_logview.errors import BadRequest
 from astuner_logview.library import Library
-from astuner_logview.pages.configuration import explain
+from astuner_logview.pages.configuration import explain, read_schema_text
 
 YAML = """astuner:
   model: {path: org/model}
@@ -28,3 +31,13 @@ def test_a_yaml_with_a_mistake_is_explained_with_its_line() -> None:
 def test_what_is_not_a_question_is_refused(body: dict[str, object]) -> None:
     with pytest.raises(BadRequest):
         explain(Library([]), body)
+
+
+def test_a_schema_that_nothing_installed_writes_is_refused_with_the_command_that_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It hides the package of this name that is installed here.
+    monkeypatch.setenv("PYTHONPATH", str(write_distribution(tmp_path, "astuner-tools")))
+    read_schema_text.cache_clear()
+    with pytest.raises(BadRequest, match=r"no command 'config\.schema'.*astuner-tools"):
+        read_schema_text()

@@ -87,8 +87,8 @@ class BackboneTraits:
     """`make_tiny_tokenizer(job: TinyModelJob)`: write the tokenizer alone and return it, one of transformers, without torch.
     `make_tiny_model(job)`: write a model with random weights next to it. For `warm-start --tiny`, also of other backbones."""
     settles_values: bool = promise("settle_values")
-    """Classmethod `settle_values(run_info) -> Sequence[SettledValue]`: what open settings become on this machine, for
-    `config explain`. It imports nothing heavy. A value with a `cost` is reported when a run starts."""
+    """Classmethod `settle_values(run_info) -> Sequence[SettledValue]`: what open settings become on this machine, and
+    why. It imports nothing heavy. A value with a `cost` is reported when a run starts."""
     plans_memory: bool = promise("plan_memory")
     """Classmethod `plan_memory(run_info, question: MemoryQuestion) -> MemoryPlan`: what it will hold in memory. It imports
     nothing heavy, and raises `AstunerError` for what the machine cannot do. A run that does not fit is refused early."""

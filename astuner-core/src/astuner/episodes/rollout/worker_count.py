@@ -29,7 +29,7 @@ class WorkerCount:
 
     count: int
     why: str
-    """The reason, as `config explain` shows it."""
+    """The reason, as users read it."""
     lacking: bool = False
     """Whether only a package is missing for more."""
 

@@ -2,7 +2,7 @@
 
 A backbone class that has a native configuration carries an `Alignment` as its attribute `alignment`. Every row says which of our
 keys decide which native keys; arithmetic is a plain function. The result, with the user's raw native section laid over it, is
-handed to the backbone as `run_info.native`, and `astuner config explain` prints where each of its values comes from.
+handed to the backbone as `run_info.native`, with the origin of each value.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ from pathlib import Path
 from random import Random
 
 from astuner.contract.errors import UsageError
-from astuner.settings.planning.schema.json_schema import build_schema_text
 from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.drivers import load
+from astuner.shared.install_hints import command_for
 from astuner_local.tiny.arithmetic import HELD_OUT, SHOWN, distinct_questions
 
 TRAINING_TASKS = 320
@@ -19,6 +20,9 @@ VALIDATION_TASKS = 64
 
 SCHEMA = "astuner.schema.json"
 """The file that the first line of `tune.yaml` names."""
+
+WRITER = "config_schema"
+"""The function of another package that makes its text."""
 
 SEED_LINE = "  seed: 0\n"
 LOGGER_LINE = "    logger: [console]\n"
@@ -49,7 +53,7 @@ def write_project(directory: Path, seed: int, *, charts: bool = False) -> None:
         text = text.replace(LOGGER_LINE, f"    logger: [console, {CHARTS}]\n")
     configuration.write_text(text, encoding="utf-8")
 
-    (directory / SCHEMA).write_text(build_schema_text(_say), encoding="utf-8")
+    _write_schema(directory / SCHEMA)
 
     tasks = directory / "tasks"
     tasks.mkdir()
@@ -62,6 +66,16 @@ def can_draw_charts() -> bool:
     """Whether the logger that draws curves is installed, with its library."""
     found = Catalog.discover(kinds=["logger"]).map_spellings("logger").get(CHARTS)
     return found is not None and not found.missing
+
+
+def _write_schema(file: Path) -> None:
+    catalog = Catalog.discover(kinds=["function"])
+    if not catalog.offers("function", WRITER):
+        remedy = f"{command_for('function', WRITER)}, then astuner config schema --out {file.name}"
+        print(f"{file.name} is left out, with which an editor checks the YAML: {remedy}", file=sys.stderr)
+        return
+    build = load(catalog.find("function", WRITER, config_dir=file.parent, key=file.name))
+    file.write_text(build(on_broken=_say), encoding="utf-8")
 
 
 def _say(broken: str) -> None:

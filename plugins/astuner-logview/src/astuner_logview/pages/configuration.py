@@ -82,7 +82,10 @@ def list_backbones() -> list[str]:
 @lru_cache(maxsize=1)
 def read_schema_text() -> str:
     """Return what `astuner config schema` prints; the plugins of this environment do not change while the viewer runs."""
-    return _run(["config", "schema"]).stdout
+    done = _run(["config", "schema"])
+    if done.returncode:
+        raise BadRequest(*(done.stderr.strip().splitlines()[-1:] or ["astuner config schema: it ended without an answer"]))
+    return done.stdout
 
 
 def collect_defaults(schema: Mapping[str, Any], node: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from harness import REPOSITORY
 from jsonschema import Draft7Validator
 
 from astuner.contract.errors import ConfigError
@@ -18,9 +19,9 @@ from astuner.settings.config.schema_keys import walk_schema
 from astuner.settings.config.structure_errors import FaultsError
 from astuner.settings.config.structuring import make_converter
 from astuner.settings.config.yaml_lines import read_yaml
-from astuner.settings.planning.schema.json_schema import build_schema
 from astuner.settings.plugins.catalog import Catalog
 from astuner_devkit.distribution import write_distribution
+from astuner_tools.config_schema.json_schema import build_schema
 
 VALUES = [None, True, 0, 1, -1, 3, 70000, 0.5, -0.5, 1.5, "", "text", "auto", [], [1], ["a"], [0.5, 0.5], {}, {"a": 1}]
 
@@ -55,7 +56,7 @@ def test_it_is_a_json_schema() -> None:
 
 
 def test_an_example_validates() -> None:
-    file = Path(__file__).parents[2] / "config/data/seeds_default.yaml"
+    file = REPOSITORY / "astuner-core/tests/config/data/seeds_default.yaml"
     assert [error.message for error in VALIDATOR.iter_errors(read_yaml(file.read_text(), file).values)] == []
 
 

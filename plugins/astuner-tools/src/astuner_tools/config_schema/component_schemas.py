@@ -8,8 +8,8 @@ from attrs import define, field
 
 from astuner.contract.protocols import Candidate
 from astuner.contract.protocols.traits import find_options_class
-from astuner.settings.planning.schema.json_types import Schema, build_class_schema, build_free_section
 from astuner.settings.plugins.catalog import Catalog
+from astuner_tools.config_schema.json_types import Schema, build_class_schema, build_free_section
 
 
 @define(eq=False)

@@ -15,12 +15,12 @@ from astuner.settings.config.config_file import list_native_roots
 from astuner.settings.config.model import Config
 from astuner.settings.config.places import ROOT
 from astuner.settings.config.sections import COMPONENT_KEYS, COMPONENT_SECTIONS
-from astuner.settings.planning.schema.component_schemas import InstalledComponents
-from astuner.settings.planning.schema.json_types import Schema, build_class_schema, build_free_section, suggest_names
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.kinds import add_article
 from astuner.shared.install_hints import install_from_index
 from astuner.shared.known_packages import read_known_packages
+from astuner_tools.config_schema.component_schemas import InstalledComponents
+from astuner_tools.config_schema.json_types import Schema, build_class_schema, build_free_section, suggest_names
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "task_judge.judge_type": ("customized_protocol",),

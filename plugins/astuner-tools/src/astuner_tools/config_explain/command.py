@@ -16,7 +16,7 @@ from astuner.cli.own_venv import enter_venv_of
 from astuner.contract.errors import Problem
 
 if TYPE_CHECKING:
-    from astuner.settings.planning.explanation import ExplainedKey, Explanation
+    from astuner_tools.config_explain.explanation import ExplainedKey, Explanation
 
 LONGEST_VALUE = 60
 """Characters; a longer value is cut in the table, but not in the JSON."""
@@ -68,11 +68,11 @@ def _explain_config(
     from astuner.settings.config.loading import examine_config, load_config
     from astuner.settings.planning.chooser import Chooser
     from astuner.settings.planning.engine_choice import choose_engine
-    from astuner.settings.planning.explanation import explain as explain_config
     from astuner.settings.planning.key_coverage import HonourTable, check_honoured
     from astuner.settings.plugins.catalog import Catalog
     from astuner.settings.plugins.component import Component
     from astuner.settings.plugins.drivers import load
+    from astuner_tools.config_explain.explanation import explain as explain_config
 
     loaded = (examine_config if with_faults else load_config)(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine", "function"))

@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 
 from astuner.settings.config.structure_errors import FaultsError
 from astuner.settings.config.structuring import make_converter
-from astuner.settings.planning.schema.json_types import build_class_schema
+from astuner_tools.config_schema.json_types import build_class_schema
 
 
 class Colour(Enum):
