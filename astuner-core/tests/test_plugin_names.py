@@ -20,6 +20,7 @@ KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
 """Keys that users type, in configurations and data sets that exist."""
 
 ALLOWED: Mapping[tuple[str, str], str] = {
+    ("cli/plugin.py", "doctor"): "the command that imports what this one lists",
     ("episodes/judging/estimators.py", "verl"): "the source of a formula",
     ("runs/driver/run_facts.py", "config.explain"): "the command that says why a key has no effect",
     ("runs/training/losses.py", "verl"): "the source of the names",

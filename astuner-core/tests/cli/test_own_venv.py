@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -15,9 +14,7 @@ from astuner import run
 from astuner.cli import own_venv
 from astuner.cli.own_venv import EnterVenv, enter_venv
 from astuner.contract.errors import UsageError
-from astuner.doctor.venvs import venv_rows
 from astuner.settings.planning.own_venv import ENTERED
-from astuner.settings.plugins.catalog import Catalog
 from astuner_devkit.project import write_project
 
 BACKBONE = """
@@ -118,24 +115,3 @@ def test_what_needs_a_backbone_that_is_not_set_up_names_the_command(
     assert refused.returncode == 2
     assert "astuner.backbone: the backbone 'acme' has its own virtual environment" in refused.stderr
     assert refused.stderr.count("which is not set up yet: acme make") == 1
-
-
-@pytest.mark.parametrize(
-    ("state", "row"),
-    [
-        ("outdated: which is old", ("missing", "which is old")),
-        ("ready: lacks acme-new==2.0", ("ok", "ready: /venvs/acme; it lacks acme-new==2.0")),
-        ("in place", ("ok", "in place: /venvs/acme")),
-    ],
-)
-def test_a_state_is_a_row(be: Callable[[str], None], state: str, row: tuple[str, str]) -> None:
-    be(state)
-    (found,) = (one for one in venv_rows(Catalog.discover(kinds=("backbone",))) if one.what == "backbone acme")
-    assert (found.status, found.detail, found.remedy) == (*row, "acme make")
-
-
-def test_the_doctor_shows_it(astuner: Callable[..., Any], be: Callable[[str], None]) -> None:
-    be("missing: which is not set up yet")
-    rows = json.loads(astuner("doctor", "--json").stdout)["rows"]
-    (found,) = (one for one in rows if one["what"] == "backbone acme" and one["area"] == "own environments")
-    assert (found["status"], found["remedy"]) == ("missing", "acme make")

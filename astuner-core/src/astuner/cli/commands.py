@@ -61,5 +61,5 @@ class CommandGroup(LazySubcommands):
             candidate = catalog.find("command", f"{dist}{slash}{name}", config_dir=Path.cwd(), key=key)
         except ConfigError as error:
             raise UsageError(str(error)) from error
-        # Without a configuration an extension may lack its options; runs and `astuner doctor` report what is wrong with it.
+        # Without a configuration an extension may lack its options; runs report what is wrong with it.
         return Hooks(catalog, on_listener_error=lambda _: None).make_command(candidate)

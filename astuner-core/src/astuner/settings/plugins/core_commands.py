@@ -18,7 +18,6 @@ CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
     "config.validate": ("astuner.cli.config:validate", "Check every key and component without starting anything."),
     "config.show": ("astuner.cli.config:show", "Print the whole configuration, resolved, without secrets."),
-    "doctor": ("astuner.cli.doctor:doctor", "Show what is installed, what can run and what is missing."),
 }
 """Target and help text by name; `config.show` is `show` in the group `config`."""
 

@@ -20,7 +20,6 @@ VALIDATION_TASKS = 64
 
 SCHEMA = "astuner.schema.json"
 """The file that the first line of `tune.yaml` names."""
-
 WRITER = "config_schema"
 """The function of another package that makes its text."""
 

@@ -51,6 +51,12 @@ def test_every_problem_is_listed_with_its_line(doctor: Doctor, rows: Rows, conf:
     assert doctor("--conf", conf).returncode == 1
 
 
+def test_what_the_users_code_prints_is_not_in_the_json_document(rows: Rows, conf: Path) -> None:
+    (conf.parent / "agent.py").write_text("print('hello')\nasync def Agent(task, tuner): ...\n")
+    change(conf, "user_workflow: astuner_devkit.workflows:OneTurn", "user_workflow: ./agent.py:Agent")
+    assert rows("--conf", conf)["configuration", "project.yaml"]["detail"] == "valid"
+
+
 def test_a_problem_of_every_backbone_is_told_once(rows: Rows, conf: Path) -> None:
     change(conf, "user_workflow: astuner_devkit.workflows:OneTurn", "user_workflow: astuner_devkit.workflows:TwoTurns")
     found = rows("--conf", conf)

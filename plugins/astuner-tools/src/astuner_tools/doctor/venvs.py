@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols import BackboneTraits, VenvState, read_traits
-from astuner.doctor.rows import Row, Status
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load
+from astuner_tools.doctor.rows import Row, Status
 
 
 def venv_rows(catalog: Catalog) -> Iterator[Row]:

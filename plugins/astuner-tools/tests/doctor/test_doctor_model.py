@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.doctor.model import model_rows
-from astuner.doctor.rows import Row
+from astuner_tools.doctor.model import model_rows
+from astuner_tools.doctor.rows import Row
 
 OFFLINE = {"HF_HUB_OFFLINE": "1"}
 

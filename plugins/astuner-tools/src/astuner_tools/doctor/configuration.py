@@ -7,16 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from astuner.contract.errors import AstunerError, ConfigError, Problem
-from astuner.doctor.backbones import backbone_rows, find_common_problems, try_backbones
-from astuner.doctor.model import model_rows
-from astuner.doctor.packages import extension_rows
-from astuner.doctor.ports import port_rows
-from astuner.doctor.rows import Row
-from astuner.doctor.space import space_rows
 from astuner.settings.config.loading import LoadedConfig, examine_config
 from astuner.settings.config.places import sort_problems
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load_with_traits
+from astuner_tools.doctor.backbones import backbone_rows, find_common_problems, try_backbones
+from astuner_tools.doctor.model import model_rows
+from astuner_tools.doctor.packages import extension_rows
+from astuner_tools.doctor.ports import port_rows
+from astuner_tools.doctor.rows import Row
+from astuner_tools.doctor.space import space_rows
 
 
 def configuration_rows(conf: Path) -> Iterator[Row]:

@@ -8,10 +8,10 @@ from pathlib import Path
 from attrs import frozen
 
 from astuner.contract.errors import AstunerError, ConfigError, Problem
-from astuner.doctor.rows import Row, Status
 from astuner.settings.plugins.catalog import Catalog
 from astuner.shared import install_hints
 from astuner.shared.known_packages import read_known_packages
+from astuner_tools.doctor.rows import Row, Status
 
 
 @frozen(kw_only=True)

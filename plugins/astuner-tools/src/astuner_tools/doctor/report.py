@@ -7,17 +7,17 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from astuner.doctor.agentscope import agentscope_rows
-from astuner.doctor.cluster import ray_rows
-from astuner.doctor.configuration import configuration_rows
-from astuner.doctor.gpu import gpu_rows
-from astuner.doctor.packages import distribution_rows, engine_rows, extension_rows, python_rows
-from astuner.doctor.rows import Row
-from astuner.doctor.secrets import Variables, key_rows
-from astuner.doctor.space import space_rows
-from astuner.doctor.venvs import venv_rows
 from astuner.settings.config.redaction import redact_tree
 from astuner.settings.plugins.catalog import Catalog
+from astuner_tools.doctor.agentscope import agentscope_rows
+from astuner_tools.doctor.cluster import ray_rows
+from astuner_tools.doctor.configuration import configuration_rows
+from astuner_tools.doctor.gpu import gpu_rows
+from astuner_tools.doctor.packages import distribution_rows, engine_rows, extension_rows, python_rows
+from astuner_tools.doctor.rows import Row
+from astuner_tools.doctor.secrets import Variables, key_rows
+from astuner_tools.doctor.space import space_rows
+from astuner_tools.doctor.venvs import venv_rows
 
 
 @frozen(kw_only=True)

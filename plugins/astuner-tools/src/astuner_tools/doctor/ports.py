@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
-from astuner.doctor.rows import Row
 from astuner.settings.config.model import Config
+from astuner_tools.doctor.rows import Row
 
 
 def port_rows(config: Config) -> Iterator[Row]:

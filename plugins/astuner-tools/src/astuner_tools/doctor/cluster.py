@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from astuner.doctor.rows import Row
+from astuner_tools.doctor.rows import Row
 
 VARIABLE = "RAY_ADDRESS"
 TIMEOUT_S = 1.0

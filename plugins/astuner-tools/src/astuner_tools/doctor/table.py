@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TextIO
 
-from astuner.doctor.rows import Row, Status
+from astuner_tools.doctor.rows import Row, Status
 
 _STYLES: Mapping[Status, str] = {"ok": "green", "warning": "yellow", "missing": "dim", "broken": "bold red"}
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from astuner.doctor.ports import port_rows
-from astuner.doctor.rows import Row
-from astuner.doctor.space import measure_available_memory_bytes, space_rows
 from astuner.settings.config.model import Config, Debug, Gateway
+from astuner_tools.doctor.ports import port_rows
+from astuner_tools.doctor.rows import Row
+from astuner_tools.doctor.space import measure_available_memory_bytes, space_rows
 
 
 def ports(gateway: Gateway | None = None, debug: Debug | None = None) -> dict[str, Row]:

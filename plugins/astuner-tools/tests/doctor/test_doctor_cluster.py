@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.doctor.cluster import ray_rows
-from astuner.doctor.rows import Row
+from astuner_tools.doctor.cluster import ray_rows
+from astuner_tools.doctor.rows import Row
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, version
 
-from astuner.doctor.rows import Row
 from astuner.settings.plugins.requirements import Installed
+from astuner_tools.doctor.rows import Row
 
 AREA = "agents"
 

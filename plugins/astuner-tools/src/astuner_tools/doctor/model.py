@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from astuner.doctor.rows import Row
+from astuner_tools.doctor.rows import Row
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _INDEXES = ("*.safetensors.index.json", "pytorch_model*.bin.index.json")

@@ -10,13 +10,13 @@ from itertools import groupby
 from typing import Any
 
 from astuner.contract.protocols import Candidate
-from astuner.doctor.rows import Row
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.compat import find_incompatibility
 from astuner.settings.plugins.import_check import find_import_errors
 from astuner.settings.plugins.requirements import Installed
 from astuner.shared.install_hints import install_command
 from astuner.shared.known_packages import CORE, read_known_packages
+from astuner_tools.doctor.rows import Row
 
 
 def python_rows() -> Iterator[Row]:

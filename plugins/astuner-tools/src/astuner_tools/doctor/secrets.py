@@ -9,10 +9,10 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.doctor.rows import Row
 from astuner.settings.config.secret_names import is_secret_variable
 from astuner.settings.config.secrets import Secrets
 from astuner.shared.known_packages import read_known_packages
+from astuner_tools.doctor.rows import Row
 
 WELL_KNOWN = (
     "OPENAI_API_KEY",

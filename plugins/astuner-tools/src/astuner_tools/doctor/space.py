@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from astuner.doctor.rows import Row
+from astuner_tools.doctor.rows import Row
 
 LITTLE_DISK_BYTES = 5 * 2**30
 LITTLE_MEMORY_BYTES = 2 * 2**30

@@ -21,8 +21,8 @@ Example:
 @as_json
 def doctor(conf: Path | None, in_json: bool) -> int:
     """Show what is installed, what can run and what is missing. Exits with 1 if something is broken; shows no secrets."""
-    from astuner.doctor.report import examine
-    from astuner.doctor.table import write_table
+    from astuner_tools.doctor.report import examine
+    from astuner_tools.doctor.table import write_table
 
     # What the user's code prints must not mix with the rows or the JSON document.
     with contextlib.redirect_stdout(sys.stderr):

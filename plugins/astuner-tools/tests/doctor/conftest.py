@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.doctor.secrets import WELL_KNOWN
 from astuner_devkit.distribution import write_distribution
+from astuner_tools.doctor.secrets import WELL_KNOWN
 
 Doctor = Callable[..., "subprocess.CompletedProcess[str]"]
 Rows = Callable[..., "dict[tuple[str, str], dict[str, str]]"]

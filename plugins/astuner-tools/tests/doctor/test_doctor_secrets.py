@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astuner.doctor.secrets import Variables
+from astuner_tools.doctor.secrets import Variables
 
 
 def test_a_value_of_a_variable_that_sounds_like_a_secret_is_hidden() -> None:

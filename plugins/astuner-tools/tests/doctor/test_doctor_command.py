@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.doctor.rows import Row
-from astuner.doctor.table import format_plain, write_table
+from astuner_tools.doctor.rows import Row
+from astuner_tools.doctor.table import format_plain, write_table
 
 Doctor = Callable[..., "subprocess.CompletedProcess[str]"]
 Install = Callable[..., None]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from astuner.doctor.rows import Row
+from astuner_tools.doctor.rows import Row
 
 DRIVER_TIMEOUT_S = 10
 TORCH_TIMEOUT_S = 120
