@@ -21,8 +21,7 @@ from astuner import hookimpl
 from astuner.contract.hookspecs import SPECS
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.extension import DECIDING
-from astuner.settings.plugins.hooks import Hooks
-from astuner.settings.plugins.tracing import VARIABLE
+from astuner.settings.plugins.hooks import TRACE, Hooks
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE / "examples" / "hooks"
@@ -131,7 +130,7 @@ def _details() -> Iterator[str]:
 def _trace() -> str:
     """Return what tracing prints of one event with two listeners, of which one fails."""
     log = io.StringIO()
-    with patch.dict(os.environ, {VARIABLE: "1"}), contextlib.redirect_stderr(log):
+    with patch.dict(os.environ, {TRACE: "1"}), contextlib.redirect_stderr(log):
         made = Hooks(Catalog())
         made.register(_Hears(), "hook 'audit' from acme-audit 1.0 (acme_audit:Audit)")
         made.register(_Fails(), "hook 'mail' from acme-mail 2.1 (acme_mail:Mail)")

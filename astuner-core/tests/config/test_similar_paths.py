@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.settings.config.similar_paths import find_similar_path
+from astuner.settings.config.paths import find_similar_path
 
 
 @pytest.fixture

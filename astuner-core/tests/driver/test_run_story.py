@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from astuner.episodes.transcript.terminal_text import format_seconds
-from astuner.runs.driver.resume_command import format_resume_command
+from astuner.runs.driver.launch import format_resume_command
 from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.driver.run_story import tell_story
 from astuner.runs.store.directory import RunDirectory

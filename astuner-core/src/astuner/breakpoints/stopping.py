@@ -6,17 +6,32 @@ import multiprocessing
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve
 
-from astuner.breakpoints.code_places import current_place
 from astuner.breakpoints.selection import is_selected, note_first, read_tags
 from astuner.breakpoints.terminal import TERMINAL
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Control, RunInfo
+
+
+_place: ContextVar[str | None] = ContextVar("astuner_place", default=None)
+"""The code that is running: the episode, the judge's group or the reader, for the title of a breakpoint."""
+
+
+@contextmanager
+def name_place(place: str) -> Iterator[None]:
+    """Name the code that runs inside the block; a debugger still open at its end releases the terminal."""
+    token = _place.set(place)
+    try:
+        yield
+    finally:
+        _place.reset(token)
+        TERMINAL.leave(place)
 
 
 @define(eq=False)
@@ -85,7 +100,7 @@ def stop(tag: str, frame: FrameType) -> None:
         return
     from astuner.breakpoints.debugger import Debugger
 
-    place = current_place()
+    place = _place.get()
     title = f"-- breakpoint {tag}{f': {place}' if place else ''}; c continues, q ends the run"
     Debugger(title, place, _run.end, _run.ending).set_trace(frame)
 

@@ -28,7 +28,7 @@ class Session(Protocol):
 
     @property
     def place(self) -> str | None:
-        """The code it stopped; see `code_places.name_place`."""
+        """The code it stopped; see `stopping.name_place`."""
 
 
 class Terminal:

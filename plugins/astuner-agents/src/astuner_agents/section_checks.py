@@ -8,8 +8,7 @@ from pathlib import Path
 
 from astuner.contract.errors import Problem
 from astuner.settings.config.model import Config
-from astuner.settings.config.paths import resolve_path
-from astuner.settings.config.similar_paths import find_similar_path
+from astuner.settings.config.paths import find_similar_path, resolve_path
 from astuner.settings.config.structure_errors import find_closest
 from astuner_agents.presets import read_presets
 

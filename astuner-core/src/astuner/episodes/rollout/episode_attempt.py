@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from astuner.breakpoints.code_places import name_place
+from astuner.breakpoints.stopping import name_place
 from astuner.contract.errors import AstunerError
 from astuner.contract.protocols import EpisodeIdentity, RunInfo, Tracked, TrackerTraits, read_traits
 from astuner.contract.schema import Call, Episode, Failure, Sampling, Unjudged, Verdict, WorkflowOutput

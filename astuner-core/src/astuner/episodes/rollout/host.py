@@ -46,7 +46,6 @@ async def open_rollouts(
     `say` gets the startup progress of an engine that starts programs, if it has a method `report_to(say)`.
     """
     from astuner.model.gateway import Gateway
-    from astuner.model.gateway.embeddings import EmbeddingsServer
 
     guard_tasks(asyncio.get_running_loop())
     options = run_info.config.gateway
@@ -64,6 +63,11 @@ async def open_rollouts(
             cast("Any", engine).report_to(say)
         await engine.start()
         stack.push_async_callback(engine.close)
+        embedder = None
+        if options.embeddings is not None:
+            from astuner.model.gateway.embeddings import EmbeddingsServer
+
+            embedder = EmbeddingsServer(url=options.embeddings, key_env=options.embeddings_key_env)
         gateway = Gateway(
             engine,
             renderer,
@@ -74,7 +78,7 @@ async def open_rollouts(
             max_connections=options.max_connections,
             disabled_plugins=run_info.config.plugins.disabled,
             cors_origins=options.cors_origins,
-            embedder=EmbeddingsServer.choose(options.embeddings, options.embeddings_key_env),
+            embedder=embedder,
         )
         await gateway.start()
         stack.push_async_callback(gateway.close)

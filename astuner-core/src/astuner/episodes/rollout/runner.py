@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from astuner.breakpoints.code_places import name_place
-from astuner.breakpoints.stopping import expects_stops
+from astuner.breakpoints.stopping import expects_stops, name_place
 from astuner.contract.errors import FailureBudgetExceeded
 from astuner.contract.protocols import EpisodeStore, Workflow
 from astuner.contract.schema import Episode, Failure, Group, Sampling, Split, Task, Unjudged

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 
-from astuner.model.gateway import embeddings
 from astuner.model.gateway.admission import FindRecorder, authorise, read_body
 from astuner.model.gateway.api_keys import Caller, read_target_tag
 from astuner.model.gateway.recording.messages import normalise
 from astuner.model.gateway.recording.request import ChatRequest
 from astuner.model.gateway.reply_sending import collect_answers, send_refusal, send_reply, send_stream
-from astuner.model.gateway.route_table import App, NotServed, Receive, RouteTable, Scope, Send
+from astuner.model.gateway.route_table import EMBEDDINGS, App, NotServed, Receive, RouteTable, Scope, Send
 from astuner.model.gateway.wire_apis import CountRoute, GenerationRoute, KeptRoute, Normalise, Route, WireApi, encode_json
 from astuner.model.gateway.wire_apis.fields import parse_body
 from astuner.model.http_server import LARGE_BODY
@@ -24,6 +23,7 @@ from astuner.model.rendering.encoding import LongText
 from astuner.model.rendering.errors import ApiError, bad_request
 
 if TYPE_CHECKING:
+    from astuner.model.gateway.embeddings import EmbeddingsServer
     from astuner.model.gateway.recording.recorder import EpisodeRecorder
     from astuner.model.gateway.recording.turn import Turn
 
@@ -53,7 +53,7 @@ def make_app(
     max_body_bytes: int | None,
     wire_apis: Sequence[WireApi] | None = None,
     disabled_plugins: Collection[str] = (),
-    embedder: embeddings.EmbeddingsServer | None = None,
+    embedder: EmbeddingsServer | None = None,
 ) -> App:
     """Make the application; without `wire_apis` it serves core's own and, once their paths are called, the installed ones."""
     service = Service(find_recorder=find_recorder, model_name=model_name, max_body_bytes=max_body_bytes)
@@ -65,8 +65,10 @@ def make_app(
         try:
             if scope["path"] in HEALTH:
                 await _report_health(scope, send)
-            elif scope["path"] == embeddings.PATH:
-                await embeddings.pass_embeddings_on(embedder, find_recorder, max_body_bytes, scope, receive, send)
+            elif scope["path"] == EMBEDDINGS:
+                from astuner.model.gateway.embeddings import pass_embeddings_on
+
+                await pass_embeddings_on(embedder, find_recorder, max_body_bytes, scope, receive, send)
             else:
                 answer, parameters = table.find(scope)
                 await answer({**scope, "path_params": parameters}, receive, send)

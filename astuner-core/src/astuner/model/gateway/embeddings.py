@@ -8,10 +8,8 @@ from attrs import frozen
 
 from astuner.model.gateway.admission import FindRecorder, authorise, read_body
 from astuner.model.gateway.reply_sending import send_refusal, send_reply
-from astuner.model.gateway.route_table import NotServed, Receive, Scope, Send
+from astuner.model.gateway.route_table import EMBEDDINGS, NotServed, Receive, Scope, Send
 from astuner.model.gateway.wire_apis import CHAT_COMPLETIONS, ApiError
-
-PATH = "/v1/embeddings"
 
 TIMEOUT_S = 120.0
 
@@ -25,11 +23,6 @@ class EmbeddingsServer:
     key_env: str | None = None
     """The environment variable that holds its key; None sends none."""
 
-    @classmethod
-    def choose(cls, url: str | None, key_env: str | None) -> EmbeddingsServer | None:
-        """Return the server that a configuration names; None if it names none."""
-        return None if url is None else cls(url=url, key_env=key_env)
-
 
 async def pass_embeddings_on(
     server: EmbeddingsServer | None,
@@ -41,11 +34,11 @@ async def pass_embeddings_on(
 ) -> None:
     """Answer a request as the server does; nothing of it is recorded. Raises NotServed if there is no server."""
     if server is None:
-        text = f"POST {PATH} is not served: set gateway.embeddings to the address of a server that makes embeddings. "
+        text = f"POST {EMBEDDINGS} is not served: set gateway.embeddings to the address of a server that makes embeddings. "
         text += "POST /v1/chat/completions is served."
         raise NotServed(text, code="no_embeddings")
     if scope["method"] != "POST":
-        raise NotServed(f"{scope['method']} {PATH} is not served; POST is.", ("POST",))
+        raise NotServed(f"{scope['method']} {EMBEDDINGS} is not served; POST is.", ("POST",))
     import httpx
 
     try:

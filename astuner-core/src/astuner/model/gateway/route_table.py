@@ -20,6 +20,9 @@ from astuner.shared.known_packages import CORE, read_known_packages
 
 log = logging.getLogger(__name__)
 
+EMBEDDINGS = "/v1/embeddings"
+"""Passed on to another server, and part of no wire API."""
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

@@ -14,16 +14,15 @@ from attrs import define, field
 from astuner.contract.errors import AstunerError
 from astuner.model.gateway.api_keys import new_secret
 from astuner.model.gateway.app import make_app
-from astuner.model.gateway.embeddings import EmbeddingsServer
-from astuner.model.gateway.plain_openai import client_library
 from astuner.model.gateway.recording.recorder import EpisodeRecorder
 from astuner.model.gateway.route_table import App
 from astuner.model.gateway.transport import make_client
 from astuner.model.gateway.tuner import GatewayTuner, ModelFacts
-from astuner.model.http_server import ServerLimits, allow_origins, guard_hosts, listen, make_server
+from astuner.model.http_server import ServerLimits, guard_hosts, listen, make_server
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Engine
+    from astuner.model.gateway.embeddings import EmbeddingsServer
     from astuner.model.gateway.recording.episode_spec import EpisodeSpec
     from astuner.model.rendering import TemplateRenderer
 
@@ -90,7 +89,12 @@ class Gateway:
             embedder=self._embedder,
         )
         self._socket = _listen(self._host, self._port)
-        guarded = guard_hosts(allow_origins(self._app, self._cors_origins), self._host, public_url=self._public_url)
+        allowed = self._app
+        if self._cors_origins:
+            from astuner.model.http_server.cors import allow_origins
+
+            allowed = allow_origins(allowed, self._cors_origins)
+        guarded = guard_hosts(allowed, self._host, public_url=self._public_url)
         self._server = make_server(guarded, ServerLimits(max_connections=self._max_connections), name="gateway")
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         while not self._server.started:
@@ -145,6 +149,8 @@ class Gateway:
     def _http_client(self, sdk: str) -> Any:
         if self._app is None or self._loop is None:
             raise AstunerError("gateway: start it before a workflow asks for a client.")
+        from astuner.model.gateway.plain_openai import client_library
+
         library = client_library(sdk)
         if library.__name__ not in self._clients:
             self._clients[library.__name__] = make_client(self._app, self._loop, library)

@@ -1,6 +1,5 @@
 """A server for ASGI applications with untrusted clients: it limits time, size, connections and the host names it answers to."""
 
-from astuner.model.http_server.cors import allow_origins
 from astuner.model.http_server.hosts import guard_hosts, is_loopback
 from astuner.model.http_server.json_bodies import LARGE_BODY, load_json
 from astuner.model.http_server.limits import ServerLimits
@@ -9,7 +8,6 @@ from astuner.model.http_server.server import listen, make_server
 __all__ = [
     "LARGE_BODY",
     "ServerLimits",
-    "allow_origins",
     "guard_hosts",
     "is_loopback",
     "listen",

@@ -9,9 +9,7 @@ from astuner.model.http_server.hosts import App, Receive, Scope, Send
 
 
 def allow_origins(app: App, origins: Collection[str]) -> App:
-    """Return an application that pages of these origins may call, `*` those of any; without origins the same one."""
-    if not origins:
-        return app
+    """Return an application that pages of these origins may call, `*` those of any."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"]) if scope["type"] == "http" else {}

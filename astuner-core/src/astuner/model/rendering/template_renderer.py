@@ -20,6 +20,7 @@ from astuner.model.rendering.reply_parser import Style
 from astuner.model.rendering.round_trip import TOOLS, WrittenAnswer, fit, recognise, write_answers
 from astuner.model.rendering.shape_probes import PROBE, USER, find_shape
 from astuner.model.rendering.template_shape import TemplateShape
+from astuner.model.rendering.tokenizers import generation_ends, load_tokenizer
 from astuner.model.rendering.tool_calls import STYLES
 from astuner.model.rendering.tool_calls.styles import MakeParser
 from astuner.model.rendering.tool_prompt import make_call_writer, reads_back
@@ -340,3 +341,15 @@ def _find_content(content: str, text: str, reached: int) -> int:
     if place < 0:
         place = text.find(content)
     return place if place >= 0 else text.find(json.dumps(content, ensure_ascii=False)[1:-1])
+
+
+def load_renderer(model_path: str, **options: str) -> TemplateRenderer:
+    """Load the tokenizer of a model, a local folder or a hub id, with the ends that its generation configuration names.
+
+    `options` are TemplateRenderer's; `config.model.rendering` holds those of a configuration.
+    """
+    try:
+        tokenizer = load_tokenizer(model_path)
+    except (OSError, ValueError) as error:
+        raise AstunerError(f"model.path: no tokenizer could be loaded from '{model_path}': {error}") from error
+    return TemplateRenderer(tokenizer, generation_ends(model_path), source=model_path, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from astuner.breakpoints.selection import select_breakpoints, split_tags
 from astuner.episodes.containment.process_streams import keep_streams
 from astuner.runs.driver.control import StopSwitch, unwind_on_sigterm
 from astuner.runs.driver.exhaustion import explain_exhaustion
-from astuner.runs.driver.resume_command import format_resume_command
 from astuner.runs.driver.run_directories import choose_directory, delete_leftovers, is_throwaway
 from astuner.runs.driver.run_outcome import RunOutcome
 from astuner.runs.driver.run_request import RunRequest
@@ -17,6 +17,7 @@ from astuner.runs.driver.run_session import RunSession
 from astuner.runs.driver.start_step import StartStep, choose_start
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.token_store import TokenStore
+from astuner.settings.config.secrets import redact_command
 from astuner.settings.planning.plan import Plan, plan_run
 from astuner.shared.processes.program_record import ProgramRecord
 from astuner.shared.processes.program_registry import register_run
@@ -100,3 +101,13 @@ def _hold_directory(directory: RunDirectory, plan: Plan, stack: ExitStack) -> Pr
 def _describe_run(plan: Plan) -> dict[str, str]:
     """Return what `astuner ps` shows of a run."""
     return {"backbone": plan.backbone.candidate.name, "experiment_name": plan.loaded.config.experiment_name}
+
+
+def format_resume_command(request: RunRequest) -> str:
+    """Return what to type in the same directory. A secret that `--set` gave is not in it."""
+    command = ["astuner", "run", "--conf", str(request.conf)]
+    command += ["--backbone", request.backbone] if request.backbone else []
+    for flag, values in (("--set", request.overrides), ("--with", request.services), ("--db", request.stop_at)):
+        for value in values:
+            command += [flag, value]
+    return shlex.join(redact_command([*command, "--resume"]))

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
 
-from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection
-from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
+from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, name_place, remove_time_limits
 from astuner.contract.errors import AstunerError, Interrupted, RunFailed
 from astuner.contract.protocols import LoggerTraits, ReaderTraits, read_traits
 from astuner.contract.schema import Event

@@ -14,11 +14,10 @@ from astuner.settings.config.adapters import find_conflicts, read_adapters
 from astuner.settings.config.agent import COMMAND, is_command
 from astuner.settings.config.auxiliary_models import find_faults
 from astuner.settings.config.model import Config
-from astuner.settings.config.paths import find_model_directory, resolve_path
+from astuner.settings.config.paths import find_model_directory, find_similar_path, resolve_path
 from astuner.settings.config.places import ROOT, Locate, make_problem
 from astuner.settings.config.rewards import RewardComposition, order_by_requirements
 from astuner.settings.config.sections import ALTERNATIVES, COMPONENT_SECTIONS, TRACKERS
-from astuner.settings.config.similar_paths import find_similar_path
 from astuner.settings.config.structure_errors import find_closest
 from astuner.shared.known_packages import read_known_packages
 

@@ -14,8 +14,8 @@ from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.aliases import ROOT_ALIASES
 from astuner.settings.config.importers import ChosenImporter, find_importer, format_notices, move_places
 from astuner.settings.config.model import Config
+from astuner.settings.config.paths import find_similar_path
 from astuner.settings.config.places import ROOT, Place
-from astuner.settings.config.similar_paths import find_similar_path
 from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.config.trees import Tree
 from astuner.settings.config.yaml_lines import read_yaml

@@ -12,9 +12,8 @@ from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import BackboneTraits, EngineTraits, EstimatorTraits
 from astuner.episodes.rollout.worker_count import find_lack
 from astuner.settings.config.checks import MODEL_EXAMPLE
-from astuner.settings.config.paths import resolve_path
+from astuner.settings.config.paths import find_similar_path, resolve_path
 from astuner.settings.config.places import ROOT, make_problem
-from astuner.settings.config.similar_paths import find_similar_path
 from astuner.settings.planning.key_coverage import HonourTable
 from astuner.settings.planning.tracker_choice import find_inexact_keys
 from astuner.settings.plugins.drivers import load_with_traits

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from astuner.contract.errors import ConfigError, PluginError
-from astuner.contract.protocols import Reader, RunInfo, SettledValue
+from astuner.contract.protocols import Reader, ReaderTraits, RunInfo, SettledValue, read_traits
 from astuner.episodes.rollout.environments.selection import EnvironmentChoice, TasksToPlay
 from astuner.episodes.rollout.recipe import Recipe
 from astuner.episodes.rollout.sampler import TaskSampler
@@ -28,10 +28,9 @@ from astuner.settings.planning.machine_settings import make_run_info, settle_val
 from astuner.settings.planning.plugins_section import check_disabled, check_extension_options, check_required
 from astuner.settings.planning.tracker_choice import find_tracker_notices
 from astuner.settings.planning.user_code import check_user_code
-from astuner.settings.planning.workflow_choice import choose_workflow
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.component import Component
-from astuner.settings.plugins.drivers import load_with_traits
+from astuner.settings.plugins.drivers import load, load_with_traits
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.workflows import LoadedWorkflow
@@ -157,7 +156,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     if chosen_backbone is None or reader is None or tracker is None or estimator is None:
         raise AssertionError("a missing component is a problem, and finish() raises problems")
     recipe = Recipe(
-        workflow=choose_workflow(config.rollout.user_workflow, reader),
+        workflow=_choose_workflow(config.rollout.user_workflow, reader),
         judges=parts.judges,
         tracker=tracker,
         engine=engine,
@@ -249,3 +248,9 @@ def _find_workflow_notices(loaded: LoadedConfig, found: LoadedWorkflow) -> list[
     if not found.blocks or found.adapted or loaded.config.rollout.isolation != "async":
         return []
     return [f"{loaded.config.rollout.user_workflow}{found.place} is a plain `def`, so each episode runs in a thread of its own"]
+
+
+def _choose_workflow(named: str | None, reader: Component) -> str | None:
+    """Return what to play; None if the environment leads."""
+    brought = read_traits(load(reader.candidate), ReaderTraits).command_workflow if is_command(named) else None
+    return brought or named

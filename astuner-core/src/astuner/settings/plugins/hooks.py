@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,6 @@ from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.core_makers import CoreMakers
 from astuner.settings.plugins.extension import DECIDING, Extension, explain_errors, guard_extension
-from astuner.settings.plugins.tracing import trace_if_asked
 from astuner.shared.known_packages import CORE
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from astuner.shared.services import Definition
 
 OPTIONS_KEY = "astuner.plugins.options"
+
+TRACE = "ASTUNER_TRACE_HOOKS"
+"""The environment variable that has every hook call printed."""
 
 
 def _say(text: str) -> None:
@@ -99,7 +102,10 @@ class Hooks:
         self._reported: set[tuple[str, str, type]] = set()
         for specs in SPECS:
             self._manager.add_hookspecs(specs)
-        trace_if_asked(self._manager)
+        if os.environ.get(TRACE, "0") not in ("", "0"):
+            from astuner.settings.plugins.tracing import trace_calls
+
+            trace_calls(self._manager)
         options = options or {}
         extensions = catalog.candidates("hook")
         for candidate in extensions:

@@ -6,7 +6,7 @@ import ast
 import importlib
 from pathlib import Path
 
-from astuner.settings.config.similar_paths import find_similar_path
+from astuner.settings.config.paths import find_similar_path
 from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.plugins.module_files import MissingName, find_import_root, find_source, walk_statements
 from astuner.settings.plugins.specs import NoSuchFile, find_file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import reprlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,13 +12,10 @@ import pluggy
 
 from astuner.settings.config.redaction import redact_tree
 
-VARIABLE = "ASTUNER_TRACE_HOOKS"
 
-
-def trace_if_asked(manager: pluggy.PluginManager) -> None:
-    """Print each call and its outcome to stderr when the environment asks for it."""
-    if os.environ.get(VARIABLE, "0") not in ("", "0"):
-        manager.add_hookcall_monitoring(_print_call, _print_outcome)
+def trace_calls(manager: pluggy.PluginManager) -> None:
+    """Print each call and its outcome to stderr."""
+    manager.add_hookcall_monitoring(_print_call, _print_outcome)
 
 
 def _print_call(hook: str, implementations: Sequence[pluggy.HookImpl], arguments: Mapping[str, Any]) -> None:
