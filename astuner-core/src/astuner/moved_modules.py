@@ -46,6 +46,7 @@ _RENAMED: Mapping[str, str] = {
     "testing": "astuner_devkit",
     "settings.planning.explanation": "astuner_tools.config_explain.explanation",
     "settings.planning.schema": "astuner_tools.config_schema",
+    "runs.store.record_outline": "astuner_logview.index.record_outline",
     "settings.config.agent_presets": "astuner_agents.presets",
     "thoughts": "astuner.model.reasoning",
     "venvs": "astuner_trinity.own_venv",

@@ -8,8 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.runs.store.record_outline import read_outline
 from astuner_logview.index.facts import NO_VERDICT, Row, read_facts, read_rationale, read_texts, read_verdict
+from astuner_logview.index.record_outline import read_outline
 
 LARGEST = 2**63 - 1
 """The largest whole number that a column holds."""

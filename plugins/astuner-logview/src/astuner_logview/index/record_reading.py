@@ -10,9 +10,9 @@ from typing import Any
 
 from astuner.contract.schema import Episode
 from astuner.runs.store.codec import load_episode, load_verdict
-from astuner.runs.store.record_outline import read_outline
 from astuner.runs.store.store_lines import UNREADABLE, read_line
 from astuner_logview.index.file_blocks import read_exactly
+from astuner_logview.index.record_outline import read_outline
 from astuner_logview.index.schema import SPLITS
 
 GONE = (OSError, EOFError, *UNREADABLE)

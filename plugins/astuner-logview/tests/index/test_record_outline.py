@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from astuner.contract.schema import Message
 from astuner.runs.store.codec import encode_episode
-from astuner.runs.store.record_outline import read_outline, shorten_arrays
 from astuner.runs.store.store_lines import UNREADABLE, read_line, seal
 from astuner_devkit.episodes import episode
+from astuner_logview.index.record_outline import read_outline, shorten_arrays
 
 NAMES = ("prompt_ids", "output_ids", "logprobs", "ids", "mask", "other")
 VALUES = st.recursive(
