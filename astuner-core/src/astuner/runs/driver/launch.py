@@ -16,7 +16,6 @@ from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.driver.run_session import RunSession
 from astuner.runs.driver.start_step import StartStep, choose_start
 from astuner.runs.store.directory import RunDirectory
-from astuner.runs.store.token_store import TokenStore
 from astuner.settings.config.secrets import redact_command
 from astuner.settings.planning.plan import Plan, plan_run
 from astuner.shared.processes.program_record import ProgramRecord
@@ -43,7 +42,10 @@ def start_run(request: RunRequest, switch: StopSwitch | None = None) -> RunOutco
         start = choose_start(directory, plan, resume=request.resumes, resume_from=request.resume_from)
         if not start.resumed:
             directory.metrics.unlink(missing_ok=True)
-            TokenStore(directory.trained_tokens).truncate_after(0)
+            if directory.trained_tokens.exists():
+                from astuner.runs.store.token_store import TokenStore
+
+                TokenStore(directory.trained_tokens).truncate_after(0)
         session = RunSession(
             plan,
             directory,

@@ -8,7 +8,6 @@ from attrs import frozen
 
 from astuner.contract.errors import UsageError
 from astuner.runs.store.directory import RunDirectory
-from astuner.runs.store.token_store import TokenStore
 
 if TYPE_CHECKING:
     from astuner.settings.planning.plan import Plan
@@ -35,6 +34,7 @@ class StartStep:
     def leave_later(self, directory: RunDirectory) -> None:
         """Take later checkpoints, validations and records out of the way, once nothing can refuse the resume any more."""
         from astuner.runs.store.checkpoints import forget_validations, set_aside
+        from astuner.runs.store.token_store import TokenStore
 
         set_aside(directory, after=self.step)
         forget_validations(directory, after=self.step)
