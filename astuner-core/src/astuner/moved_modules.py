@@ -17,6 +17,7 @@ _WINGS: Mapping[str, str] = {
 }
 _RENAMED: Mapping[str, str] = {
     "agents": "astuner_agents",
+    "breakpoints.debugger": "astuner_tools.breakpoints.debugger",
     "builtin.detectors": "astuner_judges.detectors",
     "builtin.sandboxes": "astuner_agents.sandboxes",
     "cli.compare": "astuner_tools.compare",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import astuner
 from astuner.breakpoints.selection import REACHED, TAGS, is_selected, note_first, read_tags, select_breakpoints, split_tags
 from astuner.contract.errors import UsageError
+from astuner.runs.driver.launch import start_run
+from astuner.runs.driver.run_request import RunRequest
 
 
 def test_tags_come_in_lists_in_either_spelling_and_again_and_again() -> None:
@@ -42,6 +45,12 @@ def test_a_tag_that_nobody_could_ask_for_is_refused(tag: str) -> None:
 def test_without_a_question_a_breakpoint_loads_nothing_and_does_nothing() -> None:
     code = "import sys, astuner; astuner.breakpoint('A'); assert {'pdb', 'astuner.breakpoints.stopping'}.isdisjoint(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_tags_without_a_package_that_stops_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astuner.breakpoints.selection.entry_points", lambda **_: ())
+    with pytest.raises(UsageError, match=r"--db: what stops at a breakpoint is not installed: pip install .*astuner-tools"):
+        start_run(RunRequest(conf=Path("none.yaml"), stop_at=["A"]))
 
 
 def test_what_other_processes_reached_is_known() -> None:

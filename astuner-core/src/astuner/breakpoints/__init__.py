@@ -18,6 +18,7 @@ def breakpoint(tag: str, frames: int = 0) -> None:  # noqa: A001 - it is used as
     called.
     """
     if TAGS in os.environ:
-        from astuner.breakpoints.stopping import stop
+        from astuner.breakpoints.stopping import reach
 
-        stop(tag, sys._getframe(1 + frames))
+        if (stop := reach(tag)) is not None:
+            stop(tag, sys._getframe(1 + frames))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
+from types import FrameType
 
 from attrs import frozen
 
@@ -17,6 +19,9 @@ TAGS = "ASTUNER_BREAKPOINTS"
 
 REACHED = "ASTUNER_BREAKPOINTS_REACHED"
 """The environment variable with the path of the file in which a run's processes record the tags they reached."""
+
+DEBUGGER = "stop_at_breakpoint"
+"""The function of another package that stops: `stop(tag, frame)`."""
 
 EVERY = "all"
 """Selects every tag."""
@@ -60,6 +65,17 @@ def is_selected(tag: str) -> bool:
     if not tag or tag == EVERY or _BETWEEN.search(tag):
         raise ValueError(f"astuner.breakpoint({tag!r}): a tag must not be '{EVERY}' or contain a comma, | or space")
     return not {tag, EVERY}.isdisjoint(read_tags())
+
+
+def load_debugger() -> Callable[[str, FrameType], None]:
+    """Return what stops at a breakpoint; raises UsageError if no installed package does."""
+    from astuner.settings.plugins.kinds import GROUPS
+    from astuner.shared.install_hints import command_for
+
+    for entry in entry_points(group=str(GROUPS["function"]), name=DEBUGGER):
+        debugger: Callable[[str, FrameType], None] = entry.load()
+        return debugger
+    raise UsageError(f"--db: what stops at a breakpoint is not installed: {command_for('function', DEBUGGER)}")
 
 
 @contextmanager

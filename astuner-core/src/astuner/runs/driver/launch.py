@@ -6,7 +6,7 @@ import shlex
 from contextlib import ExitStack
 from pathlib import Path
 
-from astuner.breakpoints.selection import select_breakpoints, split_tags
+from astuner.breakpoints.selection import load_debugger, select_breakpoints, split_tags
 from astuner.episodes.containment.process_streams import keep_streams
 from astuner.runs.driver.control import StopSwitch, unwind_on_sigterm
 from astuner.runs.driver.exhaustion import explain_exhaustion
@@ -31,7 +31,9 @@ def start_run(request: RunRequest, switch: StopSwitch | None = None) -> RunOutco
         stack.enter_context(explain_exhaustion())
         stack.enter_context(keep_streams())
         stack.enter_context(unwind_on_sigterm())
-        breakpoints = stack.enter_context(select_breakpoints(split_tags(request.stop_at)))
+        if tags := split_tags(request.stop_at):
+            load_debugger()
+        breakpoints = stack.enter_context(select_breakpoints(tags))
         plan = plan_run(request.conf, request.overrides, request.backbone)
         _check_services(request, plan)
         narrow = plan.check_memory()

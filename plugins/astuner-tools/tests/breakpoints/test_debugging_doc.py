@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from debug_adapter import Editor
-from harness import environment
+from harness import REPOSITORY, environment
 
 from astuner.settings.config.trees import merge
 from astuner.settings.planning.plan import plan_run
@@ -21,7 +21,7 @@ from astuner.shared.processes import free_port
 from astuner_devkit.command_line import run_command
 from astuner_devkit.project import write_project
 
-PAGE = (Path(__file__).parents[3] / "docs" / "debugging.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs" / "debugging.md").read_text(encoding="utf-8")
 SCRIPTED = ("--set=rollout.name=scripted", '--set=rollout.scripted={replies: ["4"]}')
 
 

@@ -8,8 +8,8 @@ import time
 
 from attrs import define, field
 
-from astuner.breakpoints.debugger import stop_clock
 from astuner.breakpoints.terminal import Terminal
+from astuner_tools.breakpoints.debugger import stop_clock
 
 
 @define(eq=False)
