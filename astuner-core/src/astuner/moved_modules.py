@@ -49,6 +49,7 @@ _RENAMED: Mapping[str, str] = {
     "settings.planning.schema": "astuner_tools.config_schema",
     "runs.store.record_outline": "astuner_logview.index.record_outline",
     "settings.config.agent_presets": "astuner_agents.presets",
+    "settings.config.similar_paths": "astuner.settings.config.paths",
     "thoughts": "astuner.model.reasoning",
     "venvs": "astuner_trinity.own_venv",
 }
