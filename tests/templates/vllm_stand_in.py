@@ -177,10 +177,23 @@ STYLE_OF: Mapping[str, str] = {
     "KimiK2ToolParser": "kimi",
     "MinimaxM2ToolParser": "minimax",
     "Granite4ToolParser": "hermes",
+    "GraniteEngineToolParser": "granite",
+    "Granite20bFCToolParser": "granite",
+    "PythonicToolParser": "python",
+    "Lfm2ToolParser": "lfm2",
+    "ApertusToolParser": "apertus",
+    "MinimaxM3ToolParser": "minimax_m3",
+    "Step3p5ToolParser": "qwen_xml",
 }
 PARSERS = {name: type(name, (Parser,), {"style": style}) for name, style in STYLE_OF.items()}
 REGISTERED: Mapping[str, str] = {
     "hermes": "Hermes2ProToolParser",
+    "granite": "GraniteEngineToolParser",
+    "granite-20b-fc": "Granite20bFCToolParser",
+    "pythonic": "PythonicToolParser",
+    "llama4_pythonic": "PythonicToolParser",
+    "lfm2": "Lfm2ToolParser",
+    "minimax_m3": "MinimaxM3ToolParser",
     "deepseek_v3": "DeepSeekV3ToolParser",
     "deepseek_v32": "DeepSeekV32EngineToolParser",
     "deepseek_v4": "DeepSeekV4EngineToolParser",

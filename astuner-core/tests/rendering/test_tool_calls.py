@@ -514,9 +514,10 @@ def test_every_format_can_be_configured() -> None:
         ("why='it\\'s', a=1", {"why": "it's", "a": 1}),
         ("from='x', why='class=1, from=2', class = 3", {"from": "x", "why": "class=1, from=2", "class": 3}),
         ("why=word, sure=true", {"why": "word", "sure": True}),
+        ("a=007, how={'x', 'x'}, why='a\x000'", {"a": 7, "how": ["x", "x"], "why": "a\x000"}),
         ("how={'from': None, 'it\\'s': [1, 'a']}", {"how": {"from": None, "it's": [1, "a"]}}),
     ],
-    ids=["open quotes", "escaped quotes", "words of Python's", "no quotes", "nested"],
+    ids=["open quotes", "escaped quotes", "words of Python's", "no quotes", "zeros and sets", "nested"],
 )
 @pytest.mark.parametrize("name", ["python", "lfm2"])
 def test_python_is_read_as_templates_write_it(name: str, written: str, arguments: Any) -> None:
@@ -536,3 +537,28 @@ def test_an_element_without_a_text_is_what_its_schema_says(kind: str, value: Any
     text = CALLS["minimax_m3"].replace("<a>1", "<x>").replace("</a>", "</x>")
     found = parse("minimax_m3", text, tools=[tool("add", x={"type": kind})])
     assert json.loads(found["calls"][0][1]) == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "value"),
+    [
+        ("float", "3.14", 3.14),
+        ("int", "3", 3),
+        ("bool", "True", True),
+        ("dict", "{'a': 1}", {"a": 1}),
+        ("list", "[1]", [1]),
+        ("str", "3", "3"),
+    ],
+)
+def test_schemas_may_name_types_as_python_does(kind: str, written: str, value: Any) -> None:
+    found = parse("qwen_xml", CALLS["qwen_xml"].replace("1", written), tools=[tool("add", a={"type": kind})])
+    assert json.loads(found["calls"][0][1]) == {"a": value}
+
+
+def test_granite_writes_a_list_after_a_marker_that_others_close() -> None:
+    assert parse("granite", '<tool_call> [{"name": "add", "arguments": {}}]')["calls"] == [("add", "{}")]
+
+
+def test_llama_4_writes_python_between_markers() -> None:
+    found = parse("python", f"<|python_start|>{CALLS['python']}<|python_end|>")
+    assert (found["calls"], found["content"]) == ([("add", '{"a": 1}')], "")

@@ -30,6 +30,7 @@ _FUNCTION = TaggedValues(
     padded=True,
 )
 _SEED_THINK = ("<seed:think>", "</seed:think>")
+_LLAMA4 = ("<|python_start|>", "<|python_end|>")
 _M3 = "]<]minimax[>["
 
 
@@ -86,9 +87,9 @@ STYLES: Mapping[str, MakeParser] = {
             head=r'"(?P<name>[^"\n]+)"\s*>', key=r'<param name="(?P<key>[^"<\n]+)"\s*>', end="</param>", lines=False
         ),
     ),
-    "llama3": Style(calls=Llama(), frames=("<|python_start|>", "<|python_end|>")),
+    "llama3": Style(calls=Llama(), frames=_LLAMA4),
     "mistral": Style(calls=MISTRAL, think=("[THINK]", "[/THINK]")),
-    "granite": Style(calls=MarkedJson(("<|tool_call|>", "<function_call>"))),
+    "granite": Style(calls=MarkedJson(("<|tool_call|>", "<function_call>", "<tool_call>"))),
     "gigachat": Style(calls=MarkedJson(("<|function_call|>", "function call<|role_sep|>"))),
     "json_list": _tag(("<tool_calls>", "</tool_calls>"), ("<TOOLCALL>", "</TOOLCALL>"), body=JsonCalls(many=True)),
     "internlm": _tag(("<|action_start|><|plugin|>", "<|action_end|>"), body=JsonCalls(arguments=("arguments", "parameters"))),
@@ -104,7 +105,7 @@ STYLES: Mapping[str, MakeParser] = {
         think=("<|inner_prefix|>", "<|inner_suffix|>"),
     ),
     "xlam": Style(calls=BareList(JsonCalls(many=True))),
-    "python": Style(calls=BareList(read_python)),
+    "python": Style(calls=BareList(read_python), frames=_LLAMA4),
     "lfm2": _tag(("<|tool_call_start|>", "<|tool_call_end|>"), body=_read_python_or_json),
     "gemma": _tag(
         ("<|tool_call>", "<tool_call|>"),

@@ -10,6 +10,17 @@ from typing import Any
 NAMES: Mapping[str, Any] = {"true": True, "false": False, "null": None}
 """JSON's names of values."""
 
+_PYTHON: Mapping[str, str] = {
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "str": "string",
+    "dict": "object",
+    "list": "array",
+    "tuple": "array",
+}
+"""Names of types that schemas have from Python, as in BFCL's tools."""
+
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "integer": int,
     "number": (int, float),
@@ -70,7 +81,8 @@ def _collect_types(schema: Any) -> set[str]:
     if not isinstance(schema, Mapping):
         return set()
     declared = schema.get("type")
-    types = {declared} if isinstance(declared, str) else {one for one in declared or () if isinstance(one, str)}
+    named = {declared} if isinstance(declared, str) else {one for one in declared or () if isinstance(one, str)}
+    types = {_PYTHON.get(name, name) for name in named}
     for key in ("anyOf", "oneOf"):
         for choice in schema.get(key) or ():
             types |= _collect_types(choice)
@@ -118,7 +130,10 @@ def evaluate(node: ast.expr) -> Any:
 
 
 class _JsonNames(ast.NodeTransformer):
-    """Gives JSON's names their values."""
+    """Gives JSON's names their values, and makes sets lists."""
+
+    def visit_Set(self, node: ast.Set) -> ast.expr:
+        return self.visit(ast.List(node.elts, ast.Load()))  # type: ignore[no-any-return] # a transformer's visit
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Constant(NAMES[node.id]) if node.id in NAMES else node

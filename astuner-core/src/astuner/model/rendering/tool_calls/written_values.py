@@ -19,7 +19,7 @@ from astuner.model.rendering.tool_calls.typed_arguments import NAMES, encode_val
 _ENDS = r"\s*(?:[,:)\]}]|$)"
 STRING = re.compile(rf"""(['"])((?:\\.|(?!\1{_ENDS})[^\\])*)\1""", re.DOTALL)
 """A text up to the quote behind which an argument or a list can go on: some templates do not escape the quotes in it."""
-_TOKEN = re.compile(rf"{STRING.pattern}|(?<=[(,])\s*(?:{'|'.join(keyword.kwlist)})(?=\s*=)", re.DOTALL)
+_TOKEN = re.compile(rf"{STRING.pattern}|(?<=[(,])\s*(?:{'|'.join(keyword.kwlist)})(?=\s*=)|(?<![\w.])0+(?=\d)", re.DOTALL)
 _MARK = "_qz"
 _QUOTE = re.compile(r"""['"]""")
 _GEMMA = re.compile(r"\s*call:\s*([^{\s]+)\s*(?=\{)")
@@ -39,10 +39,10 @@ def read_python(block: str, tools: Tools) -> tuple[Piece, ...] | None:
 
 
 def _escape(found: re.Match[str]) -> str:
-    """Return a text with its line breaks and its inner quotes escaped, or the name of an argument that is a word of Python's."""
+    """Return what Python would refuse in its own form: line breaks and quotes in a text, its words as names, leading zeros."""
     if found[1] is None:
-        return found[0] + _MARK
-    quote, text = found[1], found[2].replace("\n", "\\n").replace("\r", "\\r")
+        return "" if found[0].startswith("0") else found[0] + _MARK
+    quote, text = found[1], found[2].replace("\n", "\\n").replace("\r", "\\r").replace("\0", "\\x00")
     return quote + re.sub(rf"\\.|{quote}", lambda part: part[0] if len(part[0]) > 1 else "\\" + quote, text) + quote
 
 
