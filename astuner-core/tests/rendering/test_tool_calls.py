@@ -555,6 +555,18 @@ def test_schemas_may_name_types_as_python_does(kind: str, written: str, value: A
     assert json.loads(found["calls"][0][1]) == {"a": value}
 
 
+@pytest.mark.parametrize(
+    "name", ["minimax", "minimax_m3", "deepseek", "deepseek_v32", "deepseek_v4", "kimi", "kimi_k3", "solar", "hunyuan"]
+)
+def test_a_call_without_its_section_is_a_call(name: str) -> None:
+    section = STYLES[name].calls  # type: ignore[attr-defined] # a style
+    bare = CALLS[name].removeprefix(section.opener).strip().removesuffix(section.close).strip()
+    found = parse(name, f"so\n{bare}\nthen {bare}")
+    assert found["calls"] == parse(name, CALLS[name], CALLS[name])["calls"]
+    assert (found["content"], found["malformed"]) == ("so\nthen", 0)
+    assert found == parse(name, *f"so\n{bare}\nthen {bare}")
+
+
 def test_granite_writes_a_list_after_a_marker_that_others_close() -> None:
     assert parse("granite", '<tool_call> [{"name": "add", "arguments": {}}]')["calls"] == [("add", "{}")]
 

@@ -168,7 +168,7 @@ def _write_heads(call_format: CallFormat) -> tuple[str, ...]:
     opener = f"(?:{'|'.join(map(re.escape, call_format.openers))})"
     match call_format:
         case CallSection():
-            opener += rf"\s*{re.escape(call_format.call_open)}"
+            opener = rf"(?:{re.escape(call_format.opener)}\s*)?{re.escape(call_format.call_open)}"
         case Llama():
             return (rf"(?:<\|python_tag\|>)?\s*{_write_members('name', ('parameters', 'arguments'))}",)
         case MarkedJson():

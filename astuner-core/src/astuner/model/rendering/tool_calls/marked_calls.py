@@ -69,16 +69,18 @@ class CallSection:
 
     @property
     def openers(self) -> tuple[str, ...]:
-        """See `CallFormat`."""
-        return (self.opener,)
+        """See `CallFormat`. A call without its section is a frequent slip."""
+        return (self.opener, self.call_open)
 
     @property
     def closers(self) -> tuple[str, ...]:
         """See `CallFormat`."""
-        return (self.close,)
+        return (self.close, self.call_close)
 
     def read(self, text: str, tools: Tools, *, final: bool, salvage: bool = False) -> ParsedCalls | None:
-        """Read one section; see `CallFormat`. A section that was cut off keeps its complete calls."""
+        """Read one section, or one call; see `CallFormat`. A section that was cut off keeps its complete calls."""
+        if not text.startswith(self.opener):
+            return TaggedCalls(((self.call_open, self.call_close),), self.body).read(text, tools, final=final, salvage=salvage)
         pieces: list[Piece] = []
         malformed = 0
         place = len(self.opener)
