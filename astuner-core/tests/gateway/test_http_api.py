@@ -214,6 +214,15 @@ async def test_a_model_is_found_by_its_name(serving: Any) -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("base", ["", "/v1/v1"])
+async def test_a_base_url_with_none_or_two_versions_names_the_right_path(serving: Any, base: str) -> None:
+    async with serving("yes") as stage, http(stage) as client:
+        response = await client.post(stage.gateway.base_url.removesuffix("/v1") + base + "/chat/completions", json={})
+    assert response.status_code == 404
+    assert " is not served; /v1/chat/completions is: " in response.json()["error"]["message"]
+
+
+@pytest.mark.asyncio
 async def test_other_endpoints_say_what_is_served(serving: Any) -> None:
     async with serving("yes") as stage, http(stage) as client:
         response = await client.post("/embeddings", json={})

@@ -335,7 +335,9 @@ async def test_the_key_comes_in_either_header(serving: Any, key: str) -> None:
     async with serving("yes") as stage, http(stage, key) as client:
         response = await client.post("/messages", json=ASK)
         models = await client.get("/models")
+        model = (await client.get("/models/astuner")).json()
     assert (response.status_code, models.status_code) == (200, 200)
+    assert (model["type"], model["id"], model["created_at"]) == ("model", "astuner", "1970-01-01T00:00:00Z")
     assert stage.recorder.calls[0].agent == "scout"
 
 

@@ -296,6 +296,17 @@ async def test_two_requests_may_go_on_from_one_response(serving: Any) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_kept_response_is_served_whole_and_nothing_else_of_it(serving: Any) -> None:
+    async with serving("yes") as stage:
+        responses = stage.client().responses
+        made = await responses.create(model="any", input="hello")
+        with pytest.raises(openai.NotFoundError, match=f"is served whole: GET /v1/responses/{made.id}"):
+            await responses.input_items.list(made.id)
+        with pytest.raises(openai.NotFoundError, match="is served whole"):
+            await responses.retrieve(made.id, stream=True)
+
+
+@pytest.mark.asyncio
 async def test_responses_of_another_episode_are_not_known(serving: Any) -> None:
     async with serving(["yes", "no"]) as stage:
         other = stage.gateway.open_episode(stage.recorder.spec)

@@ -94,7 +94,10 @@ def _make_answer(api: WireApi, route: Route, service: Service) -> App:
                 body = await read_body(scope, receive, recorder.find_body_limit(service.max_body_bytes))
                 answered = route.write(await _count(body, route, recorder, caller))
             elif isinstance(route, KeptRoute):
-                await send_reply(send, 200, recorder.find_kept(scope["path_params"]["model"]))
+                kept, _, more = scope["path_params"]["model"].partition("/")
+                if more or b"stream=true" in scope["query_string"].lower():
+                    raise NotServed(f"A response that was kept is served whole: GET {scope['path'].removesuffix('/' + more)}.")
+                await send_reply(send, 200, recorder.find_kept(kept))
                 return
             else:
                 answered = route.write(_find_model(scope["path_params"].get("model"), service.model_name))

@@ -137,6 +137,9 @@ class RouteTable:
         if (remedy := find_remedy(scope["path"])) is not None:
             why = f"it is an API of a package that is not installed: {remedy}"
             return NotServed(f"{asked} is not served here: {why}", code="wire_api_not_installed")
+        for meant in (f"/v1{scope['path']}", scope["path"].replace("/v1/v1/", "/v1/")):
+            if self._match({**scope, "path": meant}, any_key=True) is not None:
+                return NotServed(f"{asked} is not served; {meant} is: the base URL ends with one /v1.")
         posted = [served.route.path for served in self._served if isinstance(served.route, GenerationRoute)]
         problems = "".join(f" {problem}" for problem in self._broken)
         return NotServed(

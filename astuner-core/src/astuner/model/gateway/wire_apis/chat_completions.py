@@ -178,8 +178,9 @@ class ChatWriter:
 
 
 def describe_model(name: str) -> Mapping[str, Any]:
-    """Return a model as OpenAI lists it."""
-    return {"id": name, "object": "model", "created": 0, "owned_by": "astuner"}
+    """Return a model as OpenAI lists it, and as clients of another API read it that send the same header and path."""
+    known = {"id": name, "object": "model", "created": 0, "owned_by": "astuner"}
+    return {**known, "type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
 
 
 CHAT_COMPLETIONS = WireApi(
