@@ -40,6 +40,9 @@ ANSWERS: dict[str, tuple[str, Callable[[int], str]]] = {
     "brackets": ("2", lambda i: "(" * 25_000 + str(i) + ")" * 25_000),
     "powers": ("2", lambda i: f"{i}^" * 16_000),
     "spaces": ("2", lambda i: f"{i}" + " \n" * 25_000 + "x"),
+    "numbers in brackets": ("(1,2)", lambda i: "(" + "1," * 20_000 + f"{i})"),
+    "digits of another script": ("2", lambda i: "٤" * 50_000 + str(i)),
+    "gamma": ("2", lambda i: rf"\boxed{{\Gamma({99999999 + i})}}"),
     "one sentence": ("2", lambda i: f"x {i} y = 3 z " * 3_500),
 }
 

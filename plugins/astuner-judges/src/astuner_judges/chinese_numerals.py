@@ -22,6 +22,7 @@ _SHARE = re.compile(rf"(?P<minus>负?)(?:(?P<whole>{_ONE})又)?(?P<below>百|千
 _WITH_DIGITS = re.compile(_MIXED)
 _WORDS = re.compile(rf"(?<![0-9.])(?P<minus>负?)(?P<number>{_WHOLE})")
 _STATED = re.compile(rf"(?:是|为|有|等于|得到?|剩下?|共|需要?|[=:])\s*(负?{_WHOLE})")
+_LARGE = {"百", "千", *_MYRIADS}
 _MINUS = re.compile(r"负(?=[0-9])")
 _TOKEN = re.compile(r"[0-9]+(?:\.[0-9]+)?|.")
 _LONGEST = 40
@@ -31,7 +32,9 @@ def write_shares(text: str) -> str:
     """Rewrite what is a number in any text: digits with `万` or `亿` behind them, and fractions (`二分之一`, `百分之5`)."""
     if "分之" in text:
         text = _SHARE.sub(_write_share, text)
-    return _MINUS.sub("-", _WITH_DIGITS.sub(lambda match: _write(_value(match[0])), text))
+    if not _LARGE.isdisjoint(text):
+        text = _WITH_DIGITS.sub(lambda match: _write(_value(match[0])), text)
+    return _MINUS.sub("-", text)
 
 
 def write_numerals(text: str) -> str:

@@ -12,6 +12,7 @@ from astuner_judges.chinese_numerals import write_shares
 BOLD, UNBOLD = "\x01", "\x02"
 """Encloses bold text in the result of `plain`."""
 
+_ZEROS = (0x660, 0x6F0, *range(0x966, 0xDE6, 0x80), 0xE50, 0xED0, 0xF20, 0x1040, 0x17E0)
 _CHARACTERS = str.maketrans(
     {
         **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\ufe63\uff0d", "-"),
@@ -34,6 +35,8 @@ _CHARACTERS = str.maketrans(
         "⅕": " 1/5",
         # Full-width forms of ASCII.
         **{chr(0xFEE0 + code): chr(code) for code in range(ord("!"), ord("~") + 1) if code != ord("-")},
+        # Arabic, Persian, Indian, Thai, Lao, Tibetan, Burmese and Khmer digits.
+        **{chr(zero + digit): str(digit) for zero in _ZEROS for digit in range(10)},
         "￥": "¥",
         "℃": "°C",
         "℉": "°F",
@@ -45,7 +48,6 @@ _REPEATING = re.compile(
     r"|(?<![0-9.])([0-9]{0,20})\.([0-9]{0,10}?)([0-9]{1,10}?)\8{2,20}(?:\s?\.\.\.|…|\\l?dots)"
 )
 _DECIMAL_COMMA = re.compile(r"(?<=[0-9])\{,\}(?=[0-9]{1,2}(?![0-9{]))")
-_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 _AND_A_HALF = re.compile(r"(?<=[0-9])\s+and\s+(?:a|one)\s+(half|third|quarter)\b", re.IGNORECASE)
 _HALVES = {"half": "1/2", "third": "1/3", "quarter": "1/4"}
 _ANNOTATION = re.compile(r"<<(?:[^<>=]*=)*([^<>=]*)>>(\s*[$€£¥₹]?-?[0-9.])?")
@@ -127,7 +129,6 @@ def to_ascii(text: str) -> str:
         return text
     text = _RAISED_RUN.sub(lambda match: "^" + match[0].translate(_RAISED), _SPACED_THOUSANDS.sub("", text))
     text = _LOWERED_RUN.sub(lambda match: f"_{match[0].translate(_LOWERED)} ", text)
-    text = _FOREIGN_DIGIT.sub(lambda match: str(int(match[0])), text)
     return write_shares(text.translate(_CHARACTERS).replace("\u00a0", " ").replace("\u202f", " "))
 
 

@@ -16,6 +16,8 @@ from astuner_judges.units import Unit, find_conversions, read_unit
 _MOST_DIGITS = 200
 """A longer number counts as text: nothing here may take long."""
 
+_MOST_NUMBERS = 200
+"""Numbers of a text that may be its answer."""
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 _SCALES |= {"lakh": 10**5, "crore": 10**7, "bn": 10**9, "mn": 10**6, "tausend": 1000, "millionen": 10**6, "milliarden": 10**9}
 _SCALES |= {"mil": 1000, "mille": 1000, "millones": 10**6, "тысяч": 1000, "тысячи": 1000, "миллион": 10**6, "миллиона": 10**6}
@@ -173,11 +175,11 @@ def _is_finite_decimal(denominator: int) -> bool:
 
 def find_numbers(text: str) -> list[FoundNumber]:
     """Return the numbers of a plain text (see `notation.plain`) in order. Times, exponents and parts of words do not count."""
-    found = []
+    found: list[FoundNumber] = []
     for match in _NUMBER.finditer(text):
         quantity = _quantity(match, text)
         if quantity is not None:
-            operand = is_operand(text, match.start(), match.end())
+            operand = len(found) >= _MOST_NUMBERS or is_operand(text, match.start(), match.end())
             found.append(FoundNumber(quantity, match.start(), match.end(), operand))
     return found
 
