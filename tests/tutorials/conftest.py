@@ -1,4 +1,4 @@
-"""The tutorials in one warm environment, which has all that their pages install; warm starts and replays, which they use."""
+"""The tutorials in one warm environment, which has all that their pages install; warm starts, replays and recipes."""
 
 from __future__ import annotations
 
