@@ -21,7 +21,10 @@ KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
 
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("cli/plugin.py", "doctor"): "the command that imports what this one lists",
-    ("episodes/judging/estimators.py", "verl"): "the source of a formula",
+    ("contract/user_values/named_arguments.py", "trl"): "a form of reward functions",
+    ("contract/user_values/named_arguments.py", "verl"): "a form of reward functions",
+    ("episodes/judging/", "trl"): "a form of reward functions",
+    ("episodes/judging/", "verl"): "a form of reward functions, and the source of a formula",
     ("runs/driver/run_facts.py", "config.explain"): "the command that says why a key has no effect",
     ("runs/training/losses.py", "verl"): "the source of the names",
     ("runs/training/minibatches.py", "verl"): "the source of the names",
@@ -33,6 +36,8 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("settings/config/aliases.py", "rubrics_auto_grader"): "an older spelling that users type",
     ("settings/config/aliases.py", "tracing"): "an older spelling that users type",
     ("settings/config/components.py", "env_service"): "the reader of existing configurations that name none",
+    ("settings/planning/judge_choice.py", "trl"): "a form of reward functions",
+    ("settings/planning/judge_choice.py", "verl"): "a form of reward functions",
     ("shared/clients/__init__.py", "llm"): "a module of this name",
 }
 """Why a name may be in a file, or below a folder."""

@@ -194,7 +194,7 @@ def has_binder(text: str) -> bool:
     return _BINDER.search(text) is not None
 
 
-def trailing_formula(text: str) -> str:
+def cut_formula(text: str) -> str:
     """Return the letters, digits and operators at the end of a sentence's beginning: `2x` of `So 2x`."""
     match = _TRAILING.search(text[-_REACH:])
     return match[0] if match else ""

@@ -9,7 +9,7 @@ from fractions import Fraction
 from attrs import evolve, frozen
 
 from astuner_judges.chinese_numerals import write_numerals
-from astuner_judges.expressions import is_operand, names_one_value, trailing_formula
+from astuner_judges.expressions import cut_formula, is_operand, names_one_value
 from astuner_judges.number_words import parse_leading_number_word
 from astuner_judges.units import Unit, find_conversions, read_unit
 
@@ -197,7 +197,7 @@ def parse_only_number(text: str) -> Quantity | None:
     if not text.isascii():
         text = write_numerals(text)
     label = _LABEL.match(text)
-    if label and names_one_value(trailing_formula(label[0].rstrip(" =:≈"))):
+    if label and names_one_value(cut_formula(label[0].rstrip(" =:≈"))):
         text = text[label.end() :]
     text = _ABOUT.sub("", text, count=1) if _ABOUT.match(text) else text
     text = "-" + text[1:].lstrip() if text.startswith("-") else text.removeprefix("+").lstrip()

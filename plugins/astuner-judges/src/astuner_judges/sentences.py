@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from attrs import evolve, frozen
 
-from astuner_judges.expressions import asks_for, has_binder, names_one_value, trailing_formula
+from astuner_judges.expressions import asks_for, cut_formula, has_binder, names_one_value
 from astuner_judges.formulas import FIRST_MARK
 from astuner_judges.notation import BOLD, UNBOLD, to_plain
 from astuner_judges.number_words import find_number_words, is_denied
@@ -146,7 +146,7 @@ def _check_equation(sentence: str, one: Stated, around: Surroundings) -> Stated:
     before = sentence[: one.start].rstrip(" $€£\x01(-")
     if one.quantity is None or not before.endswith(("=", "≈")):
         return one
-    left = trailing_formula(before[:-1].rpartition("=")[2])
+    left = cut_formula(before[:-1].rpartition("=")[2])
     return one if has_binder(before) or names_one_value(left) or asks_for(around.question, left) else evolve(one, quantity=None)
 
 

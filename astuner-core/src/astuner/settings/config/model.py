@@ -79,7 +79,7 @@ class Model:
 
     unclosed_calls: Literal["text", "read"] = "text"
     """What becomes of a tool call whose arguments are complete at the end of an answer, but whose closing marker is missing:
-    `text` leaves it in the content and counts it as malformed; `read` takes it for a call, as servers such as vLLM do."""
+    `text` leaves it in the content and counts it as malformed; `read` takes it for a call, as some servers do."""
 
     streamed_calls: Literal["whole", "pieces"] = "whole"
     """How a tool call is streamed: `whole` sends it once it is certain to be one, and leaves a broken one in the content;

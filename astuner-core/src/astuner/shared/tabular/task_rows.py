@@ -193,7 +193,7 @@ def _read_query(
 
 
 def _holds_images(value: Any, query: str | None, messages: Any) -> bool:
-    """Whether a column holds images, sounds or videos that belong to the question, as in data sets of verl and TRL."""
+    """Whether a column holds images, sounds or videos that belong to the question, as in data sets for other trainers."""
     if not value:
         return False
     said = f"{query or ''}{json.dumps(messages) if messages else ''}"
