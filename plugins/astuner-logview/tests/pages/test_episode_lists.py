@@ -92,7 +92,7 @@ def test_a_cursor_of_elsewhere_is_refused(ask: Ask, cursor: str) -> None:
     ("key", "values"),
     [
         ("lost", [["no_signal", 3], ["failed", 1], ["judge_timeout", 1]]),
-        ("success", [["unknown", 5], ["no", 1], ["yes", 1]]),
+        ("success", [["unknown", 4], ["no", 2], ["yes", 1]]),
         ("task", [["a", 3], ["b", 2], ["c", 2]]),
         ("failed", [["judge_timeout", 1], ["timeout", 1]]),
         ("component", [["format", 1]]),
