@@ -142,12 +142,20 @@ def look_at_the_process() -> dict[str, Any]:
         "environment": dict(os.environ),
         "directory": os.getcwd(),
         "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)],
-        "threads": sorted(thread.name for thread in threading.enumerate()),
-        "files": sorted(file.path for file in process.open_files()),
-        "children": process.children(recursive=True),
+        "threads": {*threading.enumerate()},
+        "files": {file.path for file in process.open_files()},
+        "children": {*process.children(recursive=True)},
         "hooks": (sys.excepthook, threading.excepthook, sys.stdout, sys.stderr),
         "agents": sorted(name for name in sys.modules if name in ("agent", "words")),
     }
+
+
+def assert_nothing_is_left(before: dict[str, Any]) -> None:
+    """What another test has left may end meanwhile."""
+    after = look_at_the_process()
+    for name in ("threads", "files", "children"):
+        assert after[name] - before[name] == set()
+    assert [name for name, value in after.items() if not isinstance(value, set) and value != before[name]] == []
 
 
 def test_a_run_leaves_nothing_behind(tmp_path):
@@ -156,7 +164,7 @@ def test_a_run_leaves_nothing_behind(tmp_path):
     astuner.run(conf)
     before = look_at_the_process()
     astuner.run(conf)
-    assert look_at_the_process() == before
+    assert_nothing_is_left(before)
     assert "MY_DATABASE" not in os.environ
     assert before["agents"] == []
 
@@ -167,7 +175,7 @@ def test_a_run_that_fails_leaves_nothing_behind(tmp_path):
     (tmp_path / "words.py").write_text("raise ValueError('broken')\n")
     with pytest.raises(astuner.contract.errors.AstunerError, match="broken"):
         astuner.run(conf)
-    assert look_at_the_process() == before
+    assert_nothing_is_left(before)
 
 
 def test_a_module_that_the_user_imported_stays_his(tmp_path, monkeypatch):
