@@ -214,9 +214,11 @@ def test_the_agent_of_a_page_plays_an_episode(page: Path, tmp_path: Path):
 @pytest.mark.parametrize("file", ["rows.jsonl", "rows.parquet"])
 @pytest.mark.parametrize(("name", "form"), [(name, form) for name in ("verl", "trl") for form in range(len(FORMS[name]))])
 def test_the_agent_of_a_page_asks_what_a_row_of_that_trainer_asks(name: str, form: int, file: str, tmp_path: Path):
-    for ours, text in list_ours(REPOSITORY / "docs" / "coming_from" / f"{name}.md").items():
-        (tmp_path / ours).write_text(text, encoding="utf-8")
     row = FORMS[name][form]
+    for ours, text in list_ours(REPOSITORY / "docs" / "coming_from" / f"{name}.md").items():
+        # As in TRL, the completions of prompts that are texts are texts, and those of conversations are lists of messages.
+        text = text.replace('reply[0]["content"]', "reply") if isinstance(row["prompt"], str) else text
+        (tmp_path / ours).write_text(text, encoding="utf-8")
     write_rows(tmp_path / file, row)
     finished, [episode, *_] = play_page(tmp_path, file)
     said = row["prompt"] if isinstance(row["prompt"], list) else [{"role": "user", "content": row["prompt"]}]
