@@ -205,7 +205,7 @@ def test_the_agent_of_a_page_plays_an_episode(page: Path, tmp_path: Path):
         (tmp_path / name).write_text(text, encoding="utf-8")
     kind = page.stem if page.stem in FORMS else "plain"
     for name in ("train.jsonl", "train.parquet", "test.parquet"):
-        write_rows(tmp_path / name, FORMS[kind][0])
+        write_rows(tmp_path / name, FORMS[kind][-1])
     finished, episodes = play_page(tmp_path)
     assert [episode["failures"] for episode in episodes] == [[]] * len(episodes)
     assert re.search(r"/0: reward 1\b", finished.out + finished.err)
