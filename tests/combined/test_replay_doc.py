@@ -82,13 +82,14 @@ def test_the_judge_of_the_page_is_the_one_that_scores(home: Path, cli: Cli):
 
 
 def test_a_step_is_scored_by_an_llm(home: Path, cli: Cli):
-    with scripted_api("Score: 1.0") as api:
+    with scripted_api('{"rationale": "It is right.", "score": 10}') as api:
         more = ("--set=task_judge.alien_llm_model=scripted",)
         ran = cli(*COMMANDS[2], *more, cwd=home, env=api.environ)
     assert ran.returncode == 0, ran.stderr
     assert "train: 4 episodes in 2 groups in 1 step" in ran.stdout
     assert len(api.bodies) >= 1
-    assert {episode.step for episode in Run(home / "replays" / "llm").episodes(split="train")} == {20}
+    scored = [*Run(home / "replays" / "llm").episodes(split="train")]
+    assert {(episode.step, episode.reward) for episode in scored} == {(20, 1.0)}
 
 
 def test_training_goes_on_from_the_step_of_the_page(home: Path, cli: Cli):
