@@ -258,7 +258,8 @@ class Driver:
         metrics = step_metrics(groups, rows, trainer, stage.measured.pop(step, {}), kl_in_loss=self._kl_in_loss)
         if self.token_record is not None and stage.token_parts is not None:
             is_stale = metrics.get("staleness/max", 0) > 0
-            metrics |= self.token_record.take(stage.token_parts, step, groups, rows, named=named, is_stale=is_stale)
+            # The trainer's own figures are exact; those of the record are of half precision.
+            metrics = self.token_record.take(stage.token_parts, step, groups, rows, named=named, is_stale=is_stale) | metrics
         # The first step of an attempt begins with its first group.
         began = (
             stage.at if stage.at is not None else min((self._played[of][0] for of in self._played if of <= named), default=None)
