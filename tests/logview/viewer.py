@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -35,9 +35,9 @@ class Viewer:
 
 
 @contextmanager
-def start_viewer(*directories: Path, cache: Path) -> Iterator[Viewer]:
+def start_viewer(*directories: Path, cache: Path, options: Sequence[str] = ()) -> Iterator[Viewer]:
     """Start `astuner logview` over these directories, with its index in `cache`."""
-    command = [sys.executable, "-m", "astuner", "logview", *map(str, directories), "--no-open"]
+    command = [sys.executable, "-m", "astuner", "logview", *map(str, directories), "--no-open", *options]
     process = subprocess.Popen(
         command,
         env=environment({"XDG_CACHE_HOME": str(cache)}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from astuner.shared.processes import free_port
 from astuner.shared.services import Definition, Ready, Service
 from astuner_logview.run_ids import make_run_id
+from astuner_logview.server.address import PUBLIC_URL, Address, read_public_url
 from astuner_logview.show_command import TOKEN
 
 if TYPE_CHECKING:
@@ -25,12 +27,14 @@ def logview(run_info: RunInfo) -> Definition:
     browser, and then all of them do.
     """
     port, token = free_port(), secrets.token_urlsafe(24)
-    url = f"http://127.0.0.1:{port}/?open={token}"
+    public = os.environ.get(PUBLIC_URL)
+    address = Address(host="127.0.0.1", port=port) if public is None else read_public_url(public, port)
+    url = f"{address}?open={token}"
     command = (sys.executable, "-m", "astuner", "logview", "show", str(run_info.directory), "--port", str(port), "--no-open")
     service = Service(
         command=command,
         env={TOKEN: token, "PYTHONUNBUFFERED": "1"},
-        ready=Ready(port=port, log="^http://127.0.0.1"),
+        ready=Ready(port=port, log="^https?://"),
         timeout_s=START_S,
     )
     page = f"{url}#/r/{make_run_id(run_info.directory)}/s/{{step}}/worst"

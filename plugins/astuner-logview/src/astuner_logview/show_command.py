@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from astuner.contract.errors import UsageError
+from astuner_logview.server.address import PUBLIC_URL
 
 KEY = "ASTUNER_LOGVIEW_KEY"
 TOKEN = "ASTUNER_LOGVIEW_TOKEN"
@@ -31,13 +32,18 @@ Examples:
     help=f"The address to listen on. Any but loopback needs a key of {LEAST_KEY} characters in {KEY}.",
 )
 @click.option(
+    "--public-url",
+    envvar=PUBLIC_URL,
+    help=f"The address at which a proxy (JupyterHub, VS Code) serves the port; {{port}} in it is the port. Or {PUBLIC_URL}.",
+)
+@click.option(
     "--open/--no-open",
     "opens",
     default=None,
     help="Open the browser. By default it is opened from a terminal on a desktop, and not over SSH.",
 )
 @click.option("--json", "in_json", is_flag=True, help="Print the address as one JSON document.")
-def show(directories: tuple[Path, ...], port: int, host: str, opens: bool | None, in_json: bool) -> None:
+def show(directories: tuple[Path, ...], port: int, host: str, public_url: str | None, opens: bool | None, in_json: bool) -> None:
     """Show runs in the browser until Ctrl-C.
 
     DIR is a run, the name of one in launcher_record, or a directory of runs; by default launcher_record. Runs may be running,
@@ -61,7 +67,8 @@ def show(directories: tuple[Path, ...], port: int, host: str, opens: bool | None
     else:
         click.echo(f"warning: what {host} serves is plain HTTP: whoever sees the traffic sees the texts and the key", err=True)
     roots = _find_roots(directories)
-    viewer = Viewer(Library(roots), host=host, port=port, key=key, token=os.environ.pop(TOKEN, None))
+    token = os.environ.pop(TOKEN, None)
+    viewer = Viewer(Library(roots), host=host, port=port, key=key, token=token, public_url=public_url)
 
     interactive = sys.stdin is not None and sys.stdin.isatty() and not in_json
     hint = "Enter: another address, " if interactive and key is None else ""

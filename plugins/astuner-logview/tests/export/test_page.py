@@ -143,7 +143,7 @@ def test_addresses_are_written_as_browsers_write_them(text: str) -> None:
 def test_some_addresses() -> None:
     assert encode("a b/c!~*'()é") == "a%20b%2Fc!~*'()%C3%A9"
     assert make_address(["r 1", "group"], split="train", step=0, task="a b~!*'()+/") == (
-        "/api/runs/r%201/group?split=train&step=0&task=a+b%7E%21*%27%28%29%2B%2F"
+        "api/runs/r%201/group?split=train&step=0&task=a+b%7E%21*%27%28%29%2B%2F"
     )
 
 
@@ -175,17 +175,17 @@ def make_ask(tokens: int) -> Any:
 def test_a_group_carries_the_episodes_the_cut_texts_and_all_tokens_of_its_siblings() -> None:
     found = collect(GroupSubject(run="r", split="train", step=1, task="t"), make_ask(tokens=2049))
     assert list(found)[:3] == [
-        "/api/runs/r/group?split=train&step=1&task=t",
-        "/api/runs/r/episode?id=e0",
-        "/api/runs/r/episode?id=e1",
+        "api/runs/r/group?split=train&step=1&task=t",
+        "api/runs/r/episode?id=e0",
+        "api/runs/r/episode?id=e1",
     ]
-    assert "/api/runs/r/text?id=e0&call=0&part=messages&message=1" in found
-    assert "/api/runs/r/text?id=e1&call=0&part=reply" in found
+    assert "api/runs/r/text?id=e0&call=0&part=messages&message=1" in found
+    assert "api/runs/r/text?id=e1&call=0&part=reply" in found
     # Cut in the columns of the group, though not in the page of its episode.
-    assert "/api/runs/r/text?id=e0&call=1&part=messages&message=0" in found
+    assert "api/runs/r/text?id=e0&call=1&part=messages&message=0" in found
     chunks = [address for address in found if "/tokens?" in address]
     assert chunks == [
-        f"/api/runs/r/tokens?id={one}&path={path}&chunk={chunk}" for path in (3, 5) for one in ("e0", "e1") for chunk in (0, 1)
+        f"api/runs/r/tokens?id={one}&path={path}&chunk={chunk}" for path in (3, 5) for one in ("e0", "e1") for chunk in (0, 1)
     ]
 
 
@@ -193,5 +193,5 @@ def test_what_has_no_room_is_named() -> None:
     ask = make_ask(tokens=2048 * 50)
     found = collect(EpisodeSubject(run="r", id="e0"), ask, most=20_000)
     assert sum(len(json.dumps(answer)) for answer in found.values()) < 21_000
-    (notice,) = found["/api/runs/r/episode?id=e0"]["problems"]
+    (notice,) = found["api/runs/r/episode?id=e0"]["problems"]
     assert "have no room" in notice

@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from astuner.contract.errors import UsageError
 from astuner_logview.server.access import HEADERS, MOST_TOKENS, Access
+from astuner_logview.server.address import read_public_url
 
 ORIGIN = "http://127.0.0.1:8123"
 KEY = "a key for other machines"
@@ -30,10 +32,11 @@ async def open_pages(client: Client, access: Access) -> None:
 @pytest.mark.asyncio
 async def test_the_address_becomes_a_cookie_that_scripts_and_other_sites_do_not_have(client: Client, access: Access) -> None:
     answer = await client.get(f"/?open={access.make_token()}")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert (answer.status_code, answer.headers["location"]) == (303, "./")
     name, _, attributes = answer.headers["set-cookie"].partition("=")
     assert name == "astuner_logview_8123"
-    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(attributes.split("; "))
+    assert {"HttpOnly", "SameSite=strict"} <= set(attributes.split("; "))
+    assert "Path=" not in attributes, "a browser then keeps it for the path it has asked for, below a proxy too"
     assert (await client.get("/api/x")).json() == {"path": "/api/x"}
 
 
@@ -52,7 +55,7 @@ async def test_the_browser_that_opened_it_may_open_it_again(client: Client, acce
     address = f"/?open={access.make_token()}"
     await client.get(address)
     again = await client.get(address)
-    assert (again.status_code, again.headers["location"]) == (303, "/")
+    assert (again.status_code, again.headers["location"]) == (303, "./")
 
 
 @pytest.mark.asyncio
@@ -214,6 +217,113 @@ async def test_with_a_key_no_other_page_may_ask_either(open_client: OpenClient) 
     headers = {"host": "gpu1.cluster:8123", "origin": "http://evil.example", **sign(KEY)}
     assert (await client.get("/api/x", headers=headers)).status_code == 403
     assert (await client.get("/api/x", headers={**headers, "origin": "http://gpu1.cluster:8123"})).status_code == 200
+
+
+PUBLIC = "https://hub.example/user/me%40lab/proxy/{port}/"
+FROM_HUB = {"host": "hub.example", "origin": "https://hub.example"}
+
+
+@pytest.fixture
+def proxied() -> Access:
+    return Access(port=8123, public=read_public_url(PUBLIC, 8123))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("prefix", ["", "/user/me%40lab/proxy/8123", "/user/me@lab/proxy/8123"])
+@pytest.mark.parametrize("host", ["hub.example", "hub.example:443", "127.0.0.1:8123"])
+async def test_a_proxy_may_keep_its_path_and_pass_its_host_on_or_not(
+    open_client: OpenClient, proxied: Access, prefix: str, host: str
+) -> None:
+    client, headers = open_client(proxied), {**FROM_HUB, "host": host}
+    opened = await client.get(f"{prefix}/?open={proxied.make_token()}", headers=headers)
+    assert (opened.status_code, opened.headers["location"]) == (303, "./")
+    assert "Secure" in opened.headers["set-cookie"]
+    headers["cookie"] = opened.headers["set-cookie"].partition(";")[0]
+    assert (await client.get(f"{prefix}/api/x", headers=headers)).json() == {"path": "/api/x"}
+    posted = {**headers, "content-type": "application/json"}
+    assert (await client.post(f"{prefix}/api/config/explain", content=b"{}", headers=posted)).status_code == 200
+    assert (await client.get(f"{prefix}/static/app/main.js", headers=headers)).status_code == 200
+    assert (await client.get(f"{prefix}/", headers=headers)).status_code == 200
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"host": "evil.example"},
+        {"host": "hub.example:8123"},
+        {"host": "hub.example:80"},
+        {"origin": "http://hub.example"},
+        {"origin": "https://evil.example"},
+        {"origin": "https://hub.example:444"},
+    ],
+)
+async def test_a_proxy_is_one_name_and_one_origin(open_client: OpenClient, proxied: Access, changed: dict[str, str]) -> None:
+    client = open_client(proxied)
+    opened = await client.get(f"/?open={proxied.make_token()}", headers=FROM_HUB)
+    cookie = opened.headers["set-cookie"].partition(";")[0]
+    assert (await client.get("/api/x", headers={**FROM_HUB, "cookie": cookie})).status_code == 200
+    assert (await client.get("/api/x", headers={**FROM_HUB, "cookie": cookie, **changed})).status_code == 403
+
+
+@pytest.mark.asyncio
+async def test_without_its_address_a_proxy_is_refused_with_the_option(client: Client) -> None:
+    for headers in (FROM_HUB, {"origin": "https://hub.example"}):
+        assert "--public-url" in (await client.get("/api/x", headers=headers)).json()["remedy"]
+
+
+@pytest.mark.asyncio
+async def test_with_a_key_a_proxy_may_speak_https(open_client: OpenClient) -> None:
+    public = read_public_url("https://hub.example/runs/", 8123)
+    client = open_client(Access(port=8123, host="0.0.0.0", key=KEY, public=public))
+    assert (await client.get("/runs/api/x", headers={**FROM_HUB, **sign(KEY)})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (PUBLIC, "https://hub.example/user/me%40lab/proxy/8123/"),
+        ("http://localhost:8080/proxy/{{port}}", "http://localhost:8080/proxy/8123/"),
+        ("HTTPS://Hub.Example:443", "https://hub.example/"),
+        ("http://[::1]:80/a/b/", "http://[::1]/a/b/"),
+        ("https://{port}.hub.example", "https://8123.hub.example/"),
+    ],
+)
+def test_the_address_of_a_proxy_is_written_as_browsers_do(given: str, shown: str) -> None:
+    assert str(read_public_url(given, 8123)) == shown
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("", "hub.example", "/proxy/8123/", "ftp://hub.example", "https://", "https://me:secret@hub.example"),
+        *(
+            "http://hub.example:x/",
+            "https://hub.example/?a=1",
+            "https://hub.example/#a",
+            "http://[::1/",
+            "http://hub.example:70000/",
+        ),
+    ],
+)
+def test_another_address_of_a_proxy_is_refused_with_an_example(given: str) -> None:
+    with pytest.raises(UsageError, match=r"--public-url .*Example: https://hub\.example/user/me/proxy/\{port\}/"):
+        read_public_url(given, 8123)
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("/api/runs", "/api/runs"),
+        ("/api/api/runs", "/api/runs"),
+        ("/api/", "/"),
+        ("/api", "/api"),
+        ("/api/runs/a%2Fb", "/api/runs/a%2Fb"),
+    ],
+)
+def test_a_path_that_is_called_as_one_of_ours_is_stripped_once(path: str, kept: str) -> None:
+    scope = {"type": "http", "path": path, "raw_path": path.encode()}
+    assert read_public_url("http://hub.example/api/", 1).strip_path(scope)["raw_path"] == kept.encode()
 
 
 def test_the_key_and_the_tokens_are_in_no_text_of_the_rules() -> None:

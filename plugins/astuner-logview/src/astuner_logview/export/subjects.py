@@ -73,7 +73,7 @@ def parse_group(run: str, text: str) -> GroupSubject:
 def make_address(parts: list[str], **values: str | int | None) -> str:
     """Return the address of an answer about a run, exactly as the pages write it; values that are None are left out."""
     query = "&".join(f"{key}={_encode_value(str(value))}" for key, value in values.items() if value not in (None, ""))
-    return "/api/runs/" + "/".join(map(encode, parts)) + (f"?{query}" if query else "")
+    return "api/runs/" + "/".join(map(encode, parts)) + (f"?{query}" if query else "")
 
 
 def encode(text: str) -> str:

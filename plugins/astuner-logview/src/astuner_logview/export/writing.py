@@ -38,7 +38,7 @@ def ask_library(library: Library) -> Callable[[str], dict[str, Any]]:
 
     def ask(address: str) -> dict[str, Any]:
         path, _, query = address.partition("?")
-        pattern, run = match_path(path)
+        pattern, run = match_path(f"/{path}")
         return answer_page(library, pattern, run, parse_query(query))
 
     return ask

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from importlib.resources import files
 
-from attrs import define, field
+from attrs import Factory, define, field
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from astuner_logview.server.address import Address
 from astuner_logview.server.refusals import Refusal
 
 POST_PATHS = frozenset({"/api/config/explain"})
@@ -41,6 +42,8 @@ class Access:
     host: str = "127.0.0.1"
     """The address of this machine that the server listens on."""
     key: str | None = field(default=None, repr=False)
+    public: Address = Factory(lambda self: Address(host=self.host, port=self.port), takes_self=True)
+    """What browsers know; a proxy may call the server by its own name instead."""
     _tokens: list[str] = field(factory=list, repr=False, init=False)
     _sessions: set[str] = field(factory=set, repr=False, init=False)
 
@@ -58,7 +61,7 @@ class Access:
         self._check_names(request)
         self._check_method(request)
         if self._has_session(request) or self._has_key(request):
-            return RedirectResponse("/", 303) if _is_opening(request) else None
+            return RedirectResponse("./", 303) if _is_opening(request) else None
         if self.key is not None:
             return _ask_for_key()
         if _is_opening(request) and request.method == "GET" and self._use_token(request.query_params["open"]):
@@ -73,15 +76,17 @@ class Access:
             raise Refusal("a request names one host", status=400)
         host = hosts[0].lower()
         # Without a key, a web page could point its own name at this address. With one, it cannot know the key.
-        if self.key is None and host not in (f"{format_host(self.host)}:{self.port}", f"localhost:{self.port}"):
+        own = Address(host=self.host, port=self.port).hosts
+        if self.key is None and host not in (*own, f"localhost:{self.port}", *self.public.hosts):
             raise Refusal(
                 f"this server is not called {host[:200]!r}",
-                f"open http://{format_host(self.host)}:{self.port}/; through a tunnel, use the same port on both sides",
+                f"open {self.public}; through a tunnel, use the same port on both sides; behind a proxy, start the viewer with "
+                "--public-url and the address there",
                 status=403,
             )
-        origin = request.headers.get("origin")
-        if origin is not None and origin != f"http://{host}":
-            raise Refusal("another web page may not ask this server", status=403)
+        plain = None if host in self.public.hosts else f"http://{host}"
+        if request.headers.get("origin") not in (None, plain, self.public.origin):
+            raise Refusal("another web page may not ask this server", "behind a proxy, start it with --public-url", status=403)
         # Pages of other ports of this machine are of the same site, so that their requests carry the cookie.
         site, mode = request.headers.get("sec-fetch-site"), request.headers.get("sec-fetch-mode")
         if site not in (None, "same-origin", "none") and (mode != "navigate" or request.scope["path"] != "/"):
@@ -120,19 +125,16 @@ class Access:
 
     def _begin_session(self) -> Response:
         self._sessions.add(session := secrets.token_urlsafe(32))
-        answer = RedirectResponse("/", 303, {"Cache-Control": "no-store"})
-        answer.set_cookie(self._cookie, session, max_age=KEPT_S, path="/", httponly=True, samesite="strict")
+        answer = RedirectResponse("./", 303, {"Cache-Control": "no-store"})
+        secure = self.public.scheme == "https"
+        # Without a path, the browser sends it below the address that was opened, and not to what else a proxy serves.
+        answer.set_cookie(self._cookie, session, max_age=KEPT_S, path=None, secure=secure, httponly=True, samesite="strict")
         return answer
 
     @property
     def _cookie(self) -> str:
         # Cookies do not know ports: two viewers on one machine would take each other's.
         return f"astuner_logview_{self.port}"
-
-
-def format_host(host: str) -> str:
-    """Return an address as URLs have it."""
-    return f"[{host}]" if ":" in host else host
 
 
 def _is_opening(request: Request) -> bool:

@@ -37,7 +37,7 @@ def build_app(access: Access, answer_api: Answer) -> App:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        response = await answer(Request(scope, receive))
+        response = await answer(Request(access.public.strip_path(scope), receive))
         for name, value in HEADERS.items():
             response.headers[name] = value
         if response.status_code == 405:

@@ -65,7 +65,7 @@ class Events:
         last = request.headers.get("last-event-id") or None
         feed = await self.workers.call(lambda: Feed(library=self.library, run=run, last_id=last))
         stream = _Stream(request.headers.get("cookie", ""), feed)
-        headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         if request.method == "HEAD":
             return Response(headers=headers)
         return StreamingResponse(self._send(stream), headers=headers)

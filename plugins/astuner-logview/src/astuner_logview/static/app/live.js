@@ -37,7 +37,7 @@ export function useConnection(run) {
     following.value = false;
     /** @type {(name: keyof Listeners) => (data: any) => void} */
     const hand = (name) => (data) => {
-      forget("/api/runs");
+      forget("api/runs");
       for (const listener of [...listeners]) listener[name]?.(data);
     };
     const stop = listen(run || null, {

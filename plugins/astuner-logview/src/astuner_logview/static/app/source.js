@@ -35,7 +35,7 @@ export async function openAnswers() {
 }
 
 /**
- * Return the address of an answer; values that are null, undefined or empty are left out.
+ * Return the address of an answer, below that of the page; values that are null, undefined or empty are left out.
  * @param {(string|number)[]} parts
  * @param {Record<string, string|number|boolean|null|undefined|string[]>} [values]
  */
@@ -47,7 +47,7 @@ export function api(parts, values = {}) {
     }
   }
   const text = search.toString();
-  return `/api/${parts.map((part) => encodeURIComponent(String(part))).join("/")}${text ? `?${text}` : ""}`;
+  return `api/${parts.map((part) => encodeURIComponent(String(part))).join("/")}${text ? `?${text}` : ""}`;
 }
 
 /** What went wrong, as the server says it. */
