@@ -43,15 +43,6 @@ def choose_trained_dtype(config: Mapping[str, Any]) -> str:
     return "bfloat16" if read_saved_dtype(config) in ("bfloat16", "float16") else "float32"
 
 
-def longest_context(config: Mapping[str, Any]) -> int | None:
-    """Return the number of the model's positions; None if it is not recorded, or positions are scaled."""
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if rope.get("rope_type", rope.get("type", "default")) != "default":
-        return None
-    found = config.get("max_position_embeddings")
-    return found if isinstance(found, int) else None
-
-
 def _fetch_from_hub(model: str) -> Path:
     from huggingface_hub import hf_hub_download
 

@@ -12,10 +12,11 @@ from attrs import field, frozen
 
 from astuner.contract.protocols import RunInfo, settle_sequences
 from astuner.runs.training import check_whole_model
+from astuner.settings.memory_estimate import find_longest_context
 from astuner_vllm.access import KEY
 from astuner_vllm.adapters import EXTENSION
 from astuner_vllm.arguments import check_arguments, command_words
-from astuner_vllm.checkpoint import choose_trained_dtype, longest_context, read_model_config, read_saved_dtype
+from astuner_vllm.checkpoint import choose_trained_dtype, read_model_config, read_saved_dtype
 from astuner_vllm.installed import VllmInstalled
 from astuner_vllm.options import VllmOptions
 from astuner_vllm.registration import BACKEND, ENABLED
@@ -118,7 +119,7 @@ def _seed(run_info: RunInfo) -> int:
 
 def _context(run_info: RunInfo, checkpoint: Mapping[str, Any]) -> int:
     # vLLM may refuse a length that the user wrote; the default only means "long enough", so it yields to a short model.
-    wanted, reach = run_info.config.rollout.max_model_len, longest_context(checkpoint)
+    wanted, reach = run_info.config.rollout.max_model_len, find_longest_context(checkpoint)
     return wanted if reach is None or "rollout.max_model_len" in run_info.user_keys else min(wanted, reach)
 
 

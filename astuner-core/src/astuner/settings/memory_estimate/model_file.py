@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,16 @@ def read_model_config(path: str, *, fetch: bool) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def find_longest_context(config: Mapping[str, Any]) -> int | None:
+    """Return the positions that a model was made for; None if that is not recorded, or they are scaled."""
+    config = config.get("text_config") or config
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if rope.get("rope_type", rope.get("type", "default")) != "default":
+        return None
+    found = config.get("max_position_embeddings")
+    return found if isinstance(found, int) else None
 
 
 def _find_on_hub(name: str, fetch: bool) -> Path | None:

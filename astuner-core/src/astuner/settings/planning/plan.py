@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +130,8 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
     if chosen_backbone is not None:
         chooser.check_venv(chosen_backbone)
+        if load_with_traits(chosen_backbone.candidate)[1].trains and config.model.path:
+            notices += _find_context_notices(config.model.path, config.rollout.max_model_len)
         unused = chooser.check_honoured(chosen_backbone, engine)
         idle_keys = chooser.list_idle_keys(chosen_backbone, engine)
         summed_up += unused
@@ -242,6 +244,17 @@ def _check_workflow(loaded: LoadedConfig) -> LoadedWorkflow | None:
     if problems:
         raise ConfigError(problems)
     return found
+
+
+def _find_context_notices(model: str, wanted: int) -> Iterator[str]:
+    from astuner.settings.memory_estimate.model_file import find_longest_context, read_model_config
+
+    if wanted > (longest := find_longest_context(read_model_config(model, fetch=False) or {}) or wanted):
+        yield (
+            f"rollout.max_model_len is {wanted:,}, and the model was made for contexts of {longest:,} "
+            f"(max_position_embeddings): set rollout.max_model_len to at most {longest}, and data.max_prompt_length and "
+            "data.max_response_length so that they fit"
+        )
 
 
 def _find_workflow_notices(loaded: LoadedConfig, found: LoadedWorkflow) -> list[str]:

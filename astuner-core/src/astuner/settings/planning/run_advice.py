@@ -1,4 +1,4 @@
-"""What a dry run says beyond its bounds: a measured time, too long contexts, and defaults for other machines."""
+"""What a dry run says beyond its bounds: a measured time, and defaults for other machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from astuner.episodes.transcript.terminal_text import format_seconds
 from astuner.runs.store.metric_rows import read_metric_rows
-from astuner.settings.memory_estimate.model_file import read_model_config
 from astuner.settings.memory_estimate.parts import Hardware
 
 if TYPE_CHECKING:
@@ -29,23 +28,10 @@ def estimate_time(metrics: Path, episodes: int) -> str | None:
 
 
 def advise(loaded: LoadedConfig, hardware: Hardware, *, trains: bool) -> Iterator[str]:
-    """Yield what does not suit the model or the machine."""
-    config = loaded.config
-    longest = _read_context(config.model.path) if config.model.path else None
-    if longest is not None and config.rollout.max_model_len > longest:
-        yield (
-            f"rollout.max_model_len is {config.rollout.max_model_len:,}, and the model was made for contexts of {longest:,} "
-            f"(max_position_embeddings): set rollout.max_model_len to at most {longest}, and data.max_prompt_length and "
-            "data.max_response_length so that they fit"
-        )
+    """Yield what does not suit the machine."""
     left = [key for key in SIZES if key not in loaded.user_keys]
     if hardware.here and not hardware.gpus and trains and left:
         yield (
             f"this machine has no GPU, and the defaults of {', '.join(left)} are for one that has: "
             "start with small values, such as 4 tasks of 4 episodes"
         )
-
-
-def _read_context(model: str) -> int | None:
-    found = (read_model_config(model, fetch=False) or {}).get("max_position_embeddings")
-    return found if isinstance(found, int) else None

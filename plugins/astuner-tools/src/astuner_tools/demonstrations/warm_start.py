@@ -19,7 +19,7 @@ from astuner.runs.driver.launch import evaluate_run
 from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.store.output_directory import check_free, make_beside, move_into_place
 from astuner.settings.config.adapters import ADAPTER_FILE
-from astuner.settings.memory_estimate.model_file import read_model_config
+from astuner.settings.memory_estimate.model_file import find_longest_context, read_model_config
 from astuner.settings.planning.plan import Plan, plan_run
 from astuner.settings.plugins.hooks import Hooks
 from astuner_tools.demonstrations.holdout import split_holdout
@@ -147,9 +147,9 @@ def _get_line(problem: Problem) -> int:
 
 def _find_context(parts: _Parts) -> int:
     """Return the most tokens of a conversation: what the run allows, and what the model was made for."""
-    longest = (read_model_config(parts.model, fetch=False) or {}).get("max_position_embeddings")
+    longest = find_longest_context(read_model_config(parts.model, fetch=False) or {})
     allowed = parts.info.config.rollout.max_model_len
-    return min(allowed, longest) if isinstance(longest, int) else allowed
+    return allowed if longest is None else min(allowed, longest)
 
 
 def _make_tiny_job(parts: _Parts, texts: Sequence[str]) -> TinyModelJob:
