@@ -69,7 +69,8 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             if recorder is not None and traits.records_tokens:
                 values = cast("Any", learner).take_token_values()
                 recorder.record(step, groups, rows, values)
-                metrics |= watch.measure_update(step, rows, values, is_stale=metrics.get("staleness/max", 0) > 0)
+                # What the trainer itself has measured is exact: the recorded values may be rounded.
+                metrics = watch.measure_update(step, rows, values, is_stale=metrics.get("staleness/max", 0) > 0) | metrics
             metrics |= played.counts
             if (engine_s := rollouts.take_engine_s(step)) is not None:
                 metrics["time/engine_s"] = engine_s
