@@ -7,20 +7,24 @@ import resource
 from attrs import field, frozen
 from attrs.validators import gt
 
-SLOWEST_BODY = 8 << 10
-"""Bytes of a body per second, on average, that a client has to send in addition to `body_timeout_s`."""
+SLOWEST_BYTES = 8 << 10
+"""Bytes per second, on average, that a client has to send of a body beyond `body_timeout_s`, and to read of an answer."""
 
 
 @frozen(kw_only=True)
 class ServerLimits:
-    """The limits of one server. Answers are not limited: a stream may take as long as it takes."""
+    """The limits of one server. Giving an answer is not limited: a stream may take as long as it takes."""
 
     headers_timeout_s: float = field(default=10.0, validator=gt(0))
     """A connection whose first request, or any request that has begun, is not past its headers by then is closed."""
     body_timeout_s: float = field(default=30.0, validator=gt(0))
-    """A request whose body is not complete by then is answered 408; large bodies get more time, by `SLOWEST_BODY`."""
+    """A request whose body is not complete by then is answered 408; large bodies get more time, by `SLOWEST_BYTES`."""
     max_header_bytes: int = field(default=64 << 10, validator=gt(0))
-    """Larger headers are answered 431."""
+    """Larger headers are answered 431. Each counts 32 bytes beyond its text; those of requests that wait count together."""
+    max_waiting: int = field(default=16, validator=gt(0))
+    """Requests that a connection may send before an earlier one is answered; at one more it is closed."""
+    unread_timeout_s: float = field(default=30.0, validator=gt(0))
+    """A connection whose client reads nothing of an answer for so long, or less than `SLOWEST_BYTES`, is closed."""
     max_connections: int = field(default=4096, validator=gt(0))
     """Connections at a time; further clients wait, and idle connections give way to them."""
     idle_timeout_s: int = field(default=600, validator=gt(0))

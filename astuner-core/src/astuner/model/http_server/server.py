@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BACKLOG = 2048
 """Clients that the kernel lets wait."""
+SEND_BUFFER = 1 << 18
+"""Bytes of an answer that the system holds for a client; it takes more once a third of them are read, which is how that shows."""
 PAUSE_S = 0.5
 """Before another connection is tried when the system has no room for one."""
 NOTICES_S = 60.0
@@ -45,6 +47,10 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
             config.load()
             config.http_protocol_class = make_protocol(limits, self._room.set)
 
+        @property
+        def _connections(self) -> list[Any]:
+            return [*self.server_state.connections]
+
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
             yield
@@ -53,11 +59,22 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
             await super().startup(sockets=[])
             self._accepting = [asyncio.create_task(self._accept(listening)) for listening in sockets or ()]
 
+        async def on_tick(self, counter: int) -> bool:
+            now = asyncio.get_running_loop().time()
+            for connection in self._connections:
+                connection.check(now)
+            return await super().on_tick(counter)
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             for task in self._accepting:
                 task.cancel()
             await asyncio.gather(*self._accepting, return_exceptions=True)
+            # Before uvicorn cancels what answers them, at length in the log.
+            giving_up = asyncio.get_running_loop().call_later(patience_s / 2, self._give_unread_answers_up)
             await super().shutdown(sockets=sockets)
+            giving_up.cancel()
+            for connection in self._connections:
+                connection.transport.abort()
 
         async def _accept(self, listening: socket.socket) -> None:
             loop = asyncio.get_running_loop()
@@ -84,16 +101,21 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
         async def _find_place(self) -> None:
             """Wait until a connection more may be open; those on which nothing is asked give way."""
             places = limits.count_places()
-            while len(self.server_state.connections) >= places:
+            while len(self._connections) >= places:
                 self._note(f"{name}: all {places} connections are in use. Further clients wait.")
                 self._room.clear()
                 now = asyncio.get_running_loop().time()
-                least: Any = min(self.server_state.connections, key=_rank)
+                least = min(self._connections, key=_rank)
                 if not least.is_answering and (least.has_asked or now - least.idle_since > PATIENCE_S):
-                    least.transport.close()
+                    least.transport.abort()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(PATIENCE_S):
                         await self._room.wait()
+
+        def _give_unread_answers_up(self) -> None:
+            for connection in self._connections:
+                if connection.transport.get_write_buffer_size():
+                    connection.transport.abort()
 
         def _note(self, text: str) -> None:
             now = asyncio.get_running_loop().time()
@@ -101,17 +123,21 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
                 self._noted[text] = now
                 log.warning(text)
 
-    known = {
+    known: dict[str, Any] = {
         "lifespan": "off",
         "ws": "none",
         "access_log": False,
+        # On loopback, any client could say where it calls from.
+        "proxy_headers": False,
         "log_config": None,
         # Not for each client that sends garbage.
         "log_level": "error",
         "timeout_graceful_shutdown": 2,
         "timeout_keep_alive": limits.idle_timeout_s,
     }
-    return BoundedServer(uvicorn.Config(app, **{**known, **options}))
+    known |= options
+    patience_s: float = known["timeout_graceful_shutdown"]
+    return BoundedServer(uvicorn.Config(app, **known))
 
 
 def _rank(connection: Any) -> tuple[bool, bool, float]:
@@ -126,6 +152,7 @@ def listen(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         listening.bind((host, port))
         listening.setblocking(False)
         listening.listen(BACKLOG)
