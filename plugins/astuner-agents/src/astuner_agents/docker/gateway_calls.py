@@ -14,6 +14,8 @@ from astuner_agents.docker.container import RELAY_PORT
 
 CHUNK = 65536
 HEADER = 8
+CONNECTIONS = 64
+"""At a time, for all programs of a container; further ones are closed. Each takes a file descriptor of the run."""
 WAITING = 16
 """Frames that wait for a connection; then the others wait too."""
 
@@ -74,6 +76,10 @@ class GatewayCalls:
     async def _deliver(self, number: int, payload: bytes) -> None:
         # In any order: a program may open a connection and use it later. What comes for one that has ended is dropped.
         if number not in self._queues and number not in self._ended:
+            if len(self._queues) >= CONNECTIONS:
+                self._ended.add(number)
+                await self._write(number, b"")
+                return
             self._queues[number] = asyncio.Queue(WAITING)
             self._start(self._pass_on(number, self._queues[number]))
         queue = self._queues.get(number)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from astuner.contract.errors import ServiceUnavailable
 
 CHUNK = 65536
+CONNECTIONS = 64
+"""At a time, for all programs of a sandbox; further ones wait. Each takes two file descriptors of the run."""
+PAUSE_S = 0.5
+"""Before another connection is tried when the system has no room for one."""
 INSIDE = 8000
 """The port inside, where the gateway's own is one that only root may open."""
 
@@ -30,37 +36,56 @@ class GatewayRelay:
         """The port inside."""
         self.url = SplitResult("http", f"127.0.0.1:{self.port}", parts.path, parts.query, "").geturl()
         """The same address as programs inside reach it."""
-        self._server: asyncio.Server | None = None
+        self._places = asyncio.Semaphore(CONNECTIONS)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, listening: socket.socket) -> None:
         """Serve what connects."""
-        self._server = await asyncio.start_server(self._pass_on, sock=listening)
+        listening.setblocking(False)
+        self._start(self._accept(listening))
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._server is not None:
-            self._server.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # a server calls this in a task
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        # asyncio's own server reports the end of a task that was cancelled as an error.
+        task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        with listening:
+            while True:
+                await self._places.acquire()
+                try:
+                    connection, _ = await loop.sock_accept(listening)
+                except OSError:
+                    # The system has no place for it now.
+                    self._places.release()
+                    await asyncio.sleep(PAUSE_S)
+                    continue
+                self._start(self._pass_on(connection))
+
+    async def _pass_on(self, connection: socket.socket) -> None:
+        writers: list[asyncio.StreamWriter] = []
         try:
+            reader, writer = await asyncio.open_connection(sock=connection)
+            writers.append(writer)
             there, back = await asyncio.open_connection(self._host, self._port)
-        except OSError:
-            writer.close()
-            return
-        try:
+            writers.append(back)
             await asyncio.gather(_copy(reader, back), _copy(there, writer))
+        except OSError:
+            # The program sees the end of its connection.
+            pass
         finally:
-            writer.close()
-            back.close()
+            for writer in writers:
+                writer.close()
+            self._places.release()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
