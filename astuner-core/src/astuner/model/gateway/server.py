@@ -15,10 +15,10 @@ from astuner.contract.errors import AstunerError
 from astuner.model.gateway.api_keys import new_secret
 from astuner.model.gateway.app import make_app
 from astuner.model.gateway.recording.recorder import EpisodeRecorder
-from astuner.model.gateway.route_table import App
 from astuner.model.gateway.transport import make_client
 from astuner.model.gateway.tuner import GatewayTuner, ModelFacts
 from astuner.model.http_server import ServerLimits, guard_hosts, listen, make_server
+from astuner.model.http_server.hosts import App
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Engine

@@ -58,7 +58,7 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
             # `pause_writing` is called as soon as the system takes no more.
             transport.set_write_buffer_limits(0)
             self.idle_since = self._begun = self.loop.time()
-            self._limit_to(limits.headers_timeout_s)
+            self._deadline = self._begun + limits.headers_timeout_s
 
         def connection_lost(self, exc: Exception | None) -> None:
             if self._answered is not None:
@@ -80,12 +80,12 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
             if self._unparsed > limits.max_header_bytes:
                 self._refuse_head()
             elif self.reads_body:
-                self._limit_to(limits.body_timeout_s + self._body_bytes / SLOWEST_BYTES)
+                self._deadline = self._begun + limits.body_timeout_s + self._body_bytes / SLOWEST_BYTES
             elif self.is_answering:
                 # The time of a request that follows another one begins with the answer to that.
                 self._deadline = math.inf
             else:
-                self._limit_to(limits.headers_timeout_s)
+                self._deadline = self._begun + limits.headers_timeout_s
 
         def on_message_begin(self) -> None:
             if len(self.pipeline) >= limits.max_waiting:
@@ -133,7 +133,7 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
             self._answered = self.pipeline[-1][0] if self.pipeline else None
             super().on_response_complete()
             if self.reads_head and not self.is_answering:
-                self._limit_to(limits.headers_timeout_s)
+                self._deadline = self._begun + limits.headers_timeout_s
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -149,12 +149,6 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
         @property
         def is_answering(self) -> bool:
             return self._answered is not None
-
-        @property
-        def has_asked(self) -> bool:
-            """Whether a request ever came."""
-            # None before the first one, despite its annotation.
-            return self.cycle is not None
 
         def _check_head(self) -> None:
             if self._head_bytes > limits.max_header_bytes + self._body_bytes // BODY_SHARE:
@@ -175,9 +169,6 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
                     self._refuse("408 Request Timeout", f"the body was not here after {self._deadline - self._begun:.0f} s")
                 else:
                     self.transport.close()
-
-        def _limit_to(self, seconds: float) -> None:
-            self._deadline = self._begun + seconds
 
         def _limit_unread(self) -> None:
             self._unread = self.transport.get_write_buffer_size()

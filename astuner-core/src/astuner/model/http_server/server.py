@@ -44,8 +44,6 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
             self._accepting: list[asyncio.Task[None]] = []
             self._room = asyncio.Event()
             self._noted: dict[str, float] = {}
-            config.load()
-            config.http_protocol_class = make_protocol(limits, self._room.set)
 
         @property
         def _connections(self) -> list[Any]:
@@ -77,7 +75,7 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
                 connection.transport.abort()
 
         async def _accept(self, listening: socket.socket) -> None:
-            loop = asyncio.get_running_loop()
+            loop, make_connection = asyncio.get_running_loop(), make_protocol(limits, self._room.set)
             while True:
                 await self._find_place()
                 try:
@@ -88,25 +86,20 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
                         await asyncio.sleep(PAUSE_S)
                     continue
                 try:
-                    await loop.connect_accepted_socket(self._make_connection, connection)
+                    await loop.connect_accepted_socket(lambda: make_connection(self.config, self.server_state, {}), connection)
                 except OSError:
                     # The client has left.
                     connection.close()
 
-        def _make_connection(self) -> asyncio.Protocol:
-            connection_class: Any = self.config.http_protocol_class
-            made: asyncio.Protocol = connection_class(self.config, self.server_state, self.lifespan.state)
-            return made
-
         async def _find_place(self) -> None:
             """Wait until a connection more may be open; those on which nothing is asked give way."""
             places = limits.count_places()
-            while len(self._connections) >= places:
+            while len(self.server_state.connections) >= places:
                 self._note(f"{name}: all {places} connections are in use. Further clients wait.")
                 self._room.clear()
                 now = asyncio.get_running_loop().time()
                 least = min(self._connections, key=_rank)
-                if not least.is_answering and (least.has_asked or now - least.idle_since > PATIENCE_S):
+                if not least.is_answering and (least.cycle or now - least.idle_since > PATIENCE_S):
                     least.transport.abort()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(PATIENCE_S):
@@ -142,7 +135,7 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
 
 def _rank(connection: Any) -> tuple[bool, bool, float]:
     """Sort connections: those that never asked, those that are idle, those with a request; the oldest first."""
-    return connection.is_answering or connection.reads_body, connection.has_asked, connection.idle_since
+    return connection.is_answering or connection.reads_body, connection.cycle is not None, connection.idle_since
 
 
 def listen(host: str, port: int) -> socket.socket:
