@@ -71,7 +71,7 @@ async def test_connections_beyond_the_limit_wait_for_a_place(monkeypatch: pytest
 @pytest.mark.asyncio
 async def test_a_gateway_that_is_gone_ends_the_connection() -> None:
     async with relayed(echo) as (relay, address):
-        relay._port = 1
+        relay._address = "127.0.0.1", 1
         reader, writer = await asyncio.open_connection(*address)
         assert await reader.read() == b""
         writer.close()

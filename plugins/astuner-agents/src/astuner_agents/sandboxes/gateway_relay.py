@@ -13,39 +13,33 @@ from astuner.contract.errors import ServiceUnavailable
 
 CHUNK = 65536
 CONNECTIONS = 64
-"""At a time, for all programs of a sandbox; further ones wait. Each takes two file descriptors of the run."""
-PAUSE_S = 0.5
-"""Before another connection is tried when the system has no room for one."""
+"""At a time, for all programs of a sandbox; each takes file descriptors of the run."""
 INSIDE = 8000
 """The port inside, where the gateway's own is one that only root may open."""
 
 
-class GatewayRelay:
-    """Passes bytes between a listening socket and one address. Belongs to one event loop."""
+class GatewayConnections:
+    """What passes bytes on between a sandbox and the gateway. Belongs to one event loop."""
 
-    def __init__(self, url: str) -> None:
-        """Raises `ServiceUnavailable` for a URL that cannot be relayed."""
-        parts = urlsplit(url)
-        if parts.scheme != "http" or parts.hostname is None:
-            raise ServiceUnavailable(
-                f"{url}: a sandbox without a network reaches a gateway by http only; remove gateway.public_url, or choose "
-                "another sandbox (astuner.sandbox.type)"
-            )
-        self._host, self._port = parts.hostname, parts.port or 80
-        self.port = self._port if self._port >= 1024 else INSIDE
-        """The port inside."""
-        self.url = SplitResult("http", f"127.0.0.1:{self.port}", parts.path, parts.query, "").geturl()
-        """The same address as programs inside reach it."""
-        self._places = asyncio.Semaphore(CONNECTIONS)
+    def __init__(self, url: str | None, port: int | None = None) -> None:
+        """Raises `ServiceUnavailable` for a URL that cannot be relayed; None passes nothing on. `port` is the one inside."""
         self._tasks: set[asyncio.Task[None]] = set()
-
-    async def start(self, listening: socket.socket) -> None:
-        """Serve what connects."""
-        listening.setblocking(False)
-        self._start(self._accept(listening))
+        self._address: tuple[str, int] | None = None
+        self.url: str | None = None
+        """The same address as programs inside reach it."""
+        if url is not None:
+            parts = urlsplit(url)
+            if parts.scheme != "http" or parts.hostname is None:
+                raise ServiceUnavailable(
+                    f"{url}: a sandbox without a network reaches a gateway by http only; remove gateway.public_url, or choose "
+                    "another sandbox (astuner.sandbox.type)"
+                )
+            self._address = parts.hostname, parts.port or 80
+            self.port = port or (self._address[1] if self._address[1] >= 1024 else INSIDE)
+            self.url = SplitResult("http", f"127.0.0.1:{self.port}", parts.path, parts.query, "").geturl()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """End all connections."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -57,26 +51,36 @@ class GatewayRelay:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+
+class GatewayRelay(GatewayConnections):
+    """Passes bytes on for a listening socket; connections beyond the limit wait."""
+
+    async def start(self, listening: socket.socket) -> None:
+        """Serve what connects."""
+        listening.setblocking(False)
+        self._start(self._accept(listening))
+
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+        places = asyncio.Semaphore(CONNECTIONS)
         with listening:
             while True:
-                await self._places.acquire()
+                await places.acquire()
                 try:
-                    connection, _ = await loop.sock_accept(listening)
+                    connection, _ = await asyncio.get_running_loop().sock_accept(listening)
                 except OSError:
                     # The system has no place for it now.
-                    self._places.release()
-                    await asyncio.sleep(PAUSE_S)
-                    continue
-                self._start(self._pass_on(connection))
+                    places.release()
+                    await asyncio.sleep(0.5)
+                else:
+                    self._start(self._pass_on(connection, places))
 
-    async def _pass_on(self, connection: socket.socket) -> None:
+    async def _pass_on(self, connection: socket.socket, places: asyncio.Semaphore) -> None:
         writers: list[asyncio.StreamWriter] = []
+        assert self._address is not None  # it was started
         try:
             reader, writer = await asyncio.open_connection(sock=connection)
             writers.append(writer)
-            there, back = await asyncio.open_connection(self._host, self._port)
+            there, back = await asyncio.open_connection(*self._address)
             writers.append(back)
             await asyncio.gather(_copy(reader, back), _copy(there, writer))
         except OSError:
@@ -85,7 +89,7 @@ class GatewayRelay:
         finally:
             for writer in writers:
                 writer.close()
-            self._places.release()
+            places.release()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
