@@ -60,7 +60,7 @@ async def answer(send: Send, body: bytes) -> None:
 
 
 async def answer_at_length(scope: Scope, receive: Receive, send: Send) -> None:
-    await answer(send, bytes(16 * MEGABYTE))
+    await answer(send, bytes(4 * MEGABYTE))
 
 
 class Served:
@@ -182,14 +182,14 @@ async def test_an_answer_that_nobody_reads_is_given_up() -> None:
 
 @pytest.mark.asyncio
 async def test_an_answer_that_is_read_slowly_is_given_to_its_end() -> None:
-    async with served(answer_at_length, unread_timeout_s=0.5) as here:
+    async with served(answer_at_length, unread_timeout_s=0.2) as here:
         with here.connect() as client:
             client.send(LAST)
             size = 0
             while part := await asyncio.get_running_loop().sock_recv(client, 1 << 17):
                 size += len(part)
                 await asyncio.sleep(0.01)
-    assert size > 16 * MEGABYTE
+    assert size > 4 * MEGABYTE
 
 
 @pytest.mark.asyncio

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable
+import resource
 from typing import Any
 
+from attrs import field, frozen
+from attrs.validators import gt
+
 from astuner.model.http_server.hosts import describe_refusal
-from astuner.model.http_server.limits import SLOWEST_BYTES, ServerLimits
 
 FIELD_BYTES = 32
 """What a header counts beyond its text, as in HTTP/2 (RFC 9113, 6.5.2): thousands of empty ones take memory too."""
@@ -21,29 +23,52 @@ CHUNK_BYTES = 8
 BODY_SHARE = 8
 """A body may have one byte of chunk headers and trailers for so many of its own, beyond `max_header_bytes`."""
 
+SLOWEST_BYTES = 8 << 10
+"""Bytes per second, on average, that a client has to send of a body beyond `body_timeout_s`, and to read of an answer."""
 
-class Refused(Exception):
-    """Stops the parser."""
+
+@frozen(kw_only=True)
+class ServerLimits:
+    """The limits of one server. Giving an answer is not limited: a stream may take as long as it takes."""
+
+    headers_timeout_s: float = field(default=10.0, validator=gt(0))
+    """A connection whose first request, or any request that has begun, is not past its headers by then is closed."""
+    body_timeout_s: float = field(default=30.0, validator=gt(0))
+    """A request whose body is not complete by then is answered 408; large bodies get more time, by `SLOWEST_BYTES`."""
+    max_header_bytes: int = field(default=64 << 10, validator=gt(0))
+    """Larger headers are answered 431. Each counts 32 bytes beyond its text; those of requests that wait count together."""
+    max_waiting: int = field(default=16, validator=gt(0))
+    """Requests that a connection may send before an earlier one is answered; at one more it is closed."""
+    unread_timeout_s: float = field(default=30.0, validator=gt(0))
+    """A connection whose client reads nothing of an answer for so long, or less than `SLOWEST_BYTES`, is closed."""
+    max_connections: int = field(default=4096, validator=gt(0))
+    """Connections at a time; further clients wait, and idle connections give way to them."""
+    idle_timeout_s: int = field(default=600, validator=gt(0))
+    """An idle connection is closed after this time. Clients drop theirs after seconds; a server that closes first, just as
+    the next request arrives, loses that request."""
+
+    def count_places(self) -> int:
+        """Return how many connections may be open: part of the file descriptors is left for everything else."""
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most == resource.RLIM_INFINITY:
+            return self.max_connections
+        return max(1, min(self.max_connections, max(most // 2, most - 256)))
 
 
-def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
-    """Return uvicorn's protocol, held to the limits; `left` is called at the end of each connection."""
+def make_protocol(limits: ServerLimits) -> Any:
+    """Return uvicorn's protocol, held to the limits."""
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class Connection(HttpToolsProtocol):
-        """The server calls `check` a few times a second."""
-
         reads_head = False
         """Whether the headers of a request have begun, and are not complete."""
         reads_body = False
         """Whether the headers of a request are complete, and its body is not."""
-        idle_since: float
-        """The time of the connection, or of the last answer."""
-        _answered: Any = None
+        answered: Any = None
         """Of the requests that uvicorn has taken, the one that the application answers now."""
         _deadline = math.inf
-        _begun: float = 0.0
-        """The time at which the headers or the body began that are being read."""
+        begun: float
+        """The time at which the headers or the body began that are being read; else that of the last answer, or of the start."""
         _head_bytes: int = 0
         """Of URL, headers, chunk headers and trailers of all requests that are not answered."""
         _body_bytes: int = 0
@@ -57,68 +82,59 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
             super().connection_made(transport)
             # `pause_writing` is called as soon as the system takes no more.
             transport.set_write_buffer_limits(0)
-            self.idle_since = self._begun = self.loop.time()
-            self._deadline = self._begun + limits.headers_timeout_s
+            self.begun = self.loop.time()
+            self._deadline = self.begun + limits.headers_timeout_s
 
         def connection_lost(self, exc: Exception | None) -> None:
-            if self._answered is not None:
+            if self.answered is not None:
                 # By itself, uvicorn reports it to the request that came last.
-                self._answered.disconnected = True
-                self._answered.message_event.set()
+                self.answered.disconnected = True
+                self.answered.message_event.set()
             super().connection_lost(exc)
-            left()
 
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
                 return
             cycle, read_body, counted = self.cycle, self.reads_body, self._head_bytes + self._body_bytes
             super().data_received(data)
-            if self.cycle is cycle and (self._head_bytes + self._body_bytes == counted if read_body else self.reads_head):
-                self._unparsed += len(data)
-            else:
-                self._unparsed = 0
+            is_stuck = self._head_bytes + self._body_bytes == counted if read_body else self.reads_head
+            self._unparsed = self._unparsed + len(data) if is_stuck and self.cycle is cycle else 0
             if self._unparsed > limits.max_header_bytes:
                 self._refuse_head()
             elif self.reads_body:
-                self._deadline = self._begun + limits.body_timeout_s + self._body_bytes / SLOWEST_BYTES
-            elif self.is_answering:
+                self._deadline = self.begun + limits.body_timeout_s + self._body_bytes / SLOWEST_BYTES
+            elif self.answered is not None:
                 # The time of a request that follows another one begins with the answer to that.
                 self._deadline = math.inf
             else:
-                self._deadline = self._begun + limits.headers_timeout_s
+                self._deadline = self.begun + limits.headers_timeout_s
 
         def on_message_begin(self) -> None:
             if len(self.pipeline) >= limits.max_waiting:
                 self.transport.close()
-                raise Refused
-            if not self.is_answering:
-                self._begun, self._head_bytes = self.loop.time(), 0
+                raise ValueError("stops the parser")
+            if self.answered is None:
+                self.begun, self._head_bytes = self.loop.time(), 0
             self.reads_head, self._body_bytes = True, 0
             super().on_message_begin()
 
-        def on_url(self, url: bytes) -> None:
-            self._head_bytes += len(url)
-            super().on_url(url)
-
         def on_header(self, name: bytes, value: bytes) -> None:
-            self._head_bytes += len(name) + len(value) + FIELD_BYTES
-            if self._head_bytes > limits.max_header_bytes:
-                self._check_head()
+            self._count_head(len(name) + len(value) + FIELD_BYTES)
             # Trailers come after the application has decided on the headers; none of ours reads them.
             if self.reads_head:
                 super().on_header(name, value)
 
         def on_headers_complete(self) -> None:
+            self._count_head(len(self.url))
             super().on_headers_complete()
-            self._answered = self._answered or self.cycle
-            self.reads_head, self.reads_body, self._begun = False, True, self.loop.time()
+            self.answered = self.answered or self.cycle
+            self.reads_head, self.reads_body, self.begun = False, True, self.loop.time()
             if self.parser.should_upgrade():
                 # What follows would be another protocol's.
                 self.cycle.keep_alive = False
 
         def on_chunk_header(self) -> None:
-            self._head_bytes += CHUNK_BYTES
-            self._check_head()
+            self._count_head(CHUNK_BYTES)
 
         def on_body(self, body: bytes) -> None:
             self._body_bytes += len(body)
@@ -129,11 +145,11 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
             super().on_message_complete()
 
         def on_response_complete(self) -> None:
-            self.idle_since = self._begun = self.loop.time()
-            self._answered = self.pipeline[-1][0] if self.pipeline else None
+            self.begun = self.loop.time()
+            self.answered = self.pipeline[-1][0] if self.pipeline else None
             super().on_response_complete()
-            if self.reads_head and not self.is_answering:
-                self._deadline = self._begun + limits.headers_timeout_s
+            if self.reads_head and self.answered is None:
+                self._deadline = self.begun + limits.headers_timeout_s
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -146,17 +162,14 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
         def send_400_response(self, msg: str) -> None:
             self._refuse("400 Bad Request", msg)
 
-        @property
-        def is_answering(self) -> bool:
-            return self._answered is not None
-
-        def _check_head(self) -> None:
+        def _count_head(self, size: int) -> None:
+            self._head_bytes += size
             if self._head_bytes > limits.max_header_bytes + self._body_bytes // BODY_SHARE:
                 self._refuse_head()
-                raise Refused
+                raise ValueError("stops the parser")
 
         def check(self, now: float) -> None:
-            """Close the connection if its client is late."""
+            """Close the connection if its client is late; the server calls this a few times a second."""
             if now >= self._unread_deadline:
                 if self.transport.get_write_buffer_size() > self._unread - limits.unread_timeout_s * SLOWEST_BYTES:
                     self.transport.abort()
@@ -166,7 +179,7 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
                     # It is this side that does not get on.
                     self._deadline = now + limits.body_timeout_s
                 elif self.reads_body:
-                    self._refuse("408 Request Timeout", f"the body was not here after {self._deadline - self._begun:.0f} s")
+                    self._refuse("408 Request Timeout", f"the body was not here after {self._deadline - self.begun:.0f} s")
                 else:
                     self.transport.close()
 
@@ -182,7 +195,7 @@ def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
             if self.transport.is_closing():
                 return
             refused = self.cycle if self.reads_body else None
-            if self._answered is refused and not (refused and refused.response_started):
+            if self.answered is refused and not (refused and refused.response_started):
                 body = json.dumps(describe_refusal(text, status[4:].lower().replace(" ", "_")))
                 head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"
                 self.transport.write(f"{head}\r\n\r\n{body}".encode())

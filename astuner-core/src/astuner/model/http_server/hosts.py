@@ -1,4 +1,4 @@
-"""The names by which a server on loopback may be called.
+"""The names by which a server on loopback may be called, and the web pages of other origins that may call it.
 
 A web page that makes its own name point to 127.0.0.1 reaches such a server through its visitor's browser, as its own origin.
 The browser sends that name in `Host`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -66,6 +66,34 @@ async def _refuse(send: Send, status: int, text: str, code: str) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def allow_origins(app: App, origins: Collection[str]) -> App:
+    """Return an application that pages of these origins may call, `*` those of any."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"]) if scope["type"] == "http" else {}
+        origin = headers.get(b"origin", b"")
+        if not origin or not {"*", origin.decode("latin-1")} & {*origins}:
+            await app(scope, receive, send)
+            return
+        shown = [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
+        if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+            asked = headers.get(b"access-control-request-headers", b"authorization, content-type")
+            shown += [(b"access-control-allow-methods", b"GET, POST"), (b"access-control-allow-headers", asked)]
+            shown += [(b"access-control-allow-private-network", b"true"), (b"access-control-max-age", b"600")]
+            await send({"type": "http.response.start", "status": 204, "headers": shown})
+            await send({"type": "http.response.body", "body": b""})
+            return
+
+        async def send_shown(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *shown]}
+            await send(message)
+
+        await app(scope, receive, send_shown)
+
+    return answer
 
 
 def describe_refusal(text: str, code: str) -> Mapping[str, Any]:
