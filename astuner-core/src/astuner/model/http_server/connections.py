@@ -18,7 +18,7 @@ from astuner.model.http_server.hosts import describe_refusal
 
 FIELD_BYTES = 32
 """What a header counts beyond its text, as in HTTP/2 (RFC 9113, 6.5.2): thousands of empty ones take memory too."""
-CHUNK_BYTES = 8
+CHUNK_BYTES = 16
 """What a chunk counts among the headers."""
 BODY_SHARE = 8
 """A body may have one byte of chunk headers and trailers for so many of its own, beyond `max_header_bytes`."""
