@@ -1,4 +1,5 @@
-"""Strangers at the doors of gateway, trace collector and environment server: each is answered or sent away, and logs stay quiet.
+"""Strangers at the doors of gateway, trace collector, environment server and viewer: each is answered or sent away, and logs
+stay quiet.
 
 `ASTUNER_FUZZ_REQUESTS` says how many requests each server gets; `ASTUNER_FUZZ_SEED` makes them others.
 """
@@ -8,29 +9,18 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import os
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from attacked_servers import REQUESTS, SEED, gateway, started
 
-from astuner.contract.schema import Sampling
-from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.model.gateway import EpisodeSpec, Gateway
-from astuner.model.rendering import TemplateRenderer
-from astuner_devkit.tokenizer import tiny_tokenizer
-
-REQUESTS = int(os.environ.get("ASTUNER_FUZZ_REQUESTS", "150"))
-SEED = int(os.environ.get("ASTUNER_FUZZ_SEED", "1"))
 AT_ONCE = 32
 PATIENCE_S = 0.5
 """For an answer to a request that may have no end; then this side closes the connection."""
@@ -144,38 +134,6 @@ async def attack(kind: str, address: tuple[str, int], key: str) -> Counter[int]:
     return seen
 
 
-@contextmanager
-def started(*arguments: str, output: Path) -> Iterator[tuple[str, int]]:
-    """Run a command that serves; yield its address."""
-    with output.open("w") as out:
-        process = subprocess.Popen([sys.executable, "-m", "astuner", *arguments], stdout=out, stderr=subprocess.STDOUT)
-    try:
-        while (match := re.search(r"127\.0\.0\.1:(\d+)", output.read_text())) is None:
-            assert process.poll() is None, output.read_text()
-        yield "127.0.0.1", int(match[1])
-        assert process.poll() is None
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@asynccontextmanager
-async def gateway() -> AsyncIterator[tuple[tuple[str, int], str]]:
-    tokenizer = tiny_tokenizer()
-    engine = ScriptedEngine(tokenizer=tokenizer, reply=lambda prompt, request: "yes")
-    await engine.start()
-    served = Gateway(engine, TemplateRenderer(tokenizer))
-    await served.start()
-    spec = EpisodeSpec(
-        episode_id="e", seed=1, sampling=Sampling(max_tokens=20), max_model_len=4000, trainable_targets=None, max_steps=None
-    )
-    key = served.open_episode(spec).tuner.as_oai_baseurl_apikey().api_key
-    url = httpx.URL(served.base_url)
-    yield (url.host, url.port or 0), key
-    await served.close()
-    await engine.close()
-
-
 def check(kind: str, seen: Counter[int], log: str) -> None:
     print(f"{kind}: {dict(sorted(seen.items()))}")
     assert seen[200] > 0
@@ -197,7 +155,7 @@ async def test_the_gateway(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_trace_collector(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.proto")
     log = tmp_path / "log"
-    with started("trace", "collect", "--out", str(tmp_path / "traces.jsonl"), "--port", "0", output=log) as address:
+    with started("trace", "collect", "--out", str(tmp_path / "traces.jsonl"), "--port", "0", output=log) as (address, _):
         seen = asyncio.run(attack("collector", address, "x"))
         assert httpx.get(f"http://{address[0]}:{address[1]}/health", trust_env=False).status_code == 200
         evil = {"host": "evil.example"}
@@ -211,7 +169,7 @@ def test_the_trace_collector(tmp_path: Path) -> None:
 
 def test_the_environment_server(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with started("env", "serve", "--env", "countdown", "--port", "0", "--no-token", output=log) as address:
+    with started("env", "serve", "--env", "countdown", "--port", "0", "--no-token", output=log) as (address, _):
         seen = asyncio.run(attack("environments", address, "x"))
         assert httpx.get(f"http://{address[0]}:{address[1]}/healthz", trust_env=False).status_code == 200
         evil = {"host": "evil.example"}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -62,30 +61,15 @@ async def read_to_end(reader: Reader) -> bytes:
     return found
 
 
-@pytest.fixture(params=["httptools", "h11"])
-def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both of uvicorn's implementations: the second is taken where the first is not installed."""
-    if request.param == "h11":
-        real: Callable[..., Any] = builtins.__import__
-
-        def refuse(name: str, *arguments: Any, **options: Any) -> Any:
-            if "httptools" in name:
-                raise ImportError(name)
-            return real(name, *arguments, **options)
-
-        monkeypatch.setattr(builtins, "__import__", refuse)
-    return str(request.param)
-
-
 @pytest.mark.asyncio
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/ch", b"GET / HTTP/1.1\r\nA: b\r\n"])
-async def test_a_connection_that_begins_no_request_is_closed(protocol: str, sent: bytes) -> None:
+async def test_a_connection_that_begins_no_request_is_closed(sent: bytes) -> None:
     async with served(headers_timeout_s=0.05) as address:
         assert await send_and_read(address, sent) == b""
 
 
 @pytest.mark.asyncio
-async def test_headers_that_come_drop_by_drop_are_not_waited_for(protocol: str) -> None:
+async def test_headers_that_come_drop_by_drop_are_not_waited_for() -> None:
     async with served(headers_timeout_s=0.3) as address:
         reader, writer = await asyncio.open_connection(*address)
 
@@ -102,14 +86,14 @@ async def test_headers_that_come_drop_by_drop_are_not_waited_for(protocol: str) 
 
 
 @pytest.mark.asyncio
-async def test_the_second_request_of_a_connection_is_held_to_the_same_limit(protocol: str) -> None:
+async def test_the_second_request_of_a_connection_is_held_to_the_same_limit() -> None:
     async with served(headers_timeout_s=0.3) as address:
         found = await send_and_read(address, ASK, b"GET / HT")
     assert found.count(b"200 OK") == 1
 
 
 @pytest.mark.asyncio
-async def test_a_body_that_stops_is_answered_408(protocol: str) -> None:
+async def test_a_body_that_stops_is_answered_408() -> None:
     async with served(body_timeout_s=0.05) as address:
         found = await send_and_read(address, POST + b"9\r\n\r\nab")
     assert b" 408 " in found.splitlines()[0]
@@ -117,7 +101,7 @@ async def test_a_body_that_stops_is_answered_408(protocol: str) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_body_of_a_request_that_is_refused_already_is_not_waited_for(protocol: str) -> None:
+async def test_a_body_of_a_request_that_is_refused_already_is_not_waited_for() -> None:
     async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
@@ -128,14 +112,14 @@ async def test_a_body_of_a_request_that_is_refused_already_is_not_waited_for(pro
 
 
 @pytest.mark.asyncio
-async def test_headers_that_are_too_large_are_refused(protocol: str) -> None:
+async def test_headers_that_are_too_large_are_refused() -> None:
     async with served(max_header_bytes=4000) as address:
         found = await send_and_read(address, b"GET / HTTP/1.1\r\n", b"A: " + b"b" * 5000)
     assert b" 431 " in found.splitlines()[0]
 
 
 @pytest.mark.asyncio
-async def test_an_answer_may_take_longer_than_headers_and_bodies(protocol: str) -> None:
+async def test_an_answer_may_take_longer_than_headers_and_bodies() -> None:
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
         for number in range(10):
@@ -148,7 +132,7 @@ async def test_an_answer_may_take_longer_than_headers_and_bodies(protocol: str) 
 
 
 @pytest.mark.asyncio
-async def test_an_idle_connection_is_kept(protocol: str) -> None:
+async def test_an_idle_connection_is_kept() -> None:
     async with served(headers_timeout_s=0.05, body_timeout_s=0.05) as address:
         reader, writer = await asyncio.open_connection(*address)
         for _ in range(3):
@@ -161,7 +145,7 @@ async def test_an_idle_connection_is_kept(protocol: str) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_further_client_is_served_when_all_places_are_taken(protocol: str) -> None:
+async def test_a_further_client_is_served_when_all_places_are_taken() -> None:
     async with served(max_connections=4) as address:
         held = [await asyncio.open_connection(*address) for _ in range(10)]
         for _, writer in held[:2]:

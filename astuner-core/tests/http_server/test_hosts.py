@@ -31,7 +31,25 @@ async def test_names_of_loopback_are_served(host: str) -> None:
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:8", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1:8", "[::2]:8", "@"],
+    [
+        "evil.example",
+        "evil.example:8",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "10.0.0.1:8",
+        "[::2]:8",
+        "@",
+        "",
+        "localhost:1@evil",
+        "localhost:evil",
+        "evil@localhost",
+        "localhost/evil",
+        "localhost, evil.example",
+        "[::1]evil",
+        "[::1]:8:evil",
+        "[localhost]",
+        "::1",
+    ],
 )
 async def test_foreign_names_are_refused(host: str) -> None:
     answer = await call(host)
@@ -47,6 +65,20 @@ async def test_the_public_name_is_served() -> None:
 @pytest.mark.asyncio
 async def test_a_server_that_other_machines_reach_has_any_name() -> None:
     assert (await call("agents.example", "0.0.0.0")).status_code == 200
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("bound", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("hosts", [(), (b"localhost", b"localhost")], ids=["none", "two"])
+async def test_a_request_has_one_host(hosts: tuple[bytes, ...], bound: str) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "headers": [(b"host", host) for host in hosts]}
+    await guard_hosts(accept, bound)(scope, None, send)  # type: ignore[arg-type] # nothing is received
+    assert sent[0]["status"] == 400
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "10.0.0.1", "example.com"])

@@ -133,3 +133,23 @@ def test_without_a_gateway_a_connection_ends(relay: tuple[str, ...], monkeypatch
 def test_a_gateway_with_tls_cannot_be_relayed() -> None:
     with pytest.raises(ServiceUnavailable, match=r"reaches a gateway by http only; remove gateway\.public_url"):
         GatewayCalls("https://gateway.example/v1")
+
+
+def test_connections_beyond_the_limit_end(relay: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_calls, "CONNECTIONS", 2)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readexactly(1))
+        await reader.read()
+        writer.close()
+
+    async def work(port: int) -> list[bytes]:
+        clients, found = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)], []
+        for reader, writer in clients:
+            writer.write(b"x")
+            found.append(await reader.read(1))
+        for _, writer in clients:
+            writer.close()
+        return found
+
+    assert play(relay, monkeypatch, serve, work) == [b"x", b"x", b""]

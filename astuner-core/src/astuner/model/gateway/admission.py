@@ -11,7 +11,7 @@ from astuner.model.rendering.errors import ApiError
 if TYPE_CHECKING:
     from astuner.model.gateway.recording.body_limit import BodyLimit
     from astuner.model.gateway.recording.recorder import EpisodeRecorder
-    from astuner.model.gateway.route_table import Receive, Scope
+    from astuner.model.http_server.hosts import Receive, Scope
 
 FindRecorder = Callable[[str], "EpisodeRecorder | None"]
 """Returns the open episode with a secret."""

@@ -15,10 +15,11 @@ from astuner.model.gateway.api_keys import Caller, read_target_tag
 from astuner.model.gateway.recording.messages import normalise
 from astuner.model.gateway.recording.request import ChatRequest
 from astuner.model.gateway.reply_sending import collect_answers, send_refusal, send_reply, send_stream
-from astuner.model.gateway.route_table import EMBEDDINGS, App, NotServed, Receive, RouteTable, Scope, Send
+from astuner.model.gateway.route_table import EMBEDDINGS, NotServed, RouteTable
 from astuner.model.gateway.wire_apis import CountRoute, GenerationRoute, KeptRoute, Normalise, Route, WireApi, encode_json
 from astuner.model.gateway.wire_apis.fields import parse_body
 from astuner.model.http_server import LARGE_BODY
+from astuner.model.http_server.hosts import App, Receive, Scope, Send
 from astuner.model.rendering.encoding import LongText
 from astuner.model.rendering.errors import ApiError, bad_request
 

@@ -8,8 +8,9 @@ from attrs import frozen
 
 from astuner.model.gateway.admission import FindRecorder, authorise, read_body
 from astuner.model.gateway.reply_sending import send_refusal, send_reply
-from astuner.model.gateway.route_table import EMBEDDINGS, NotServed, Receive, Scope, Send
+from astuner.model.gateway.route_table import EMBEDDINGS, NotServed
 from astuner.model.gateway.wire_apis import CHAT_COMPLETIONS, ApiError
+from astuner.model.http_server.hosts import Receive, Scope, Send
 
 TIMEOUT_S = 120.0
 

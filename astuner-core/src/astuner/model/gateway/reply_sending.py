@@ -11,8 +11,8 @@ from astuner.model.rendering.errors import ApiError
 
 if TYPE_CHECKING:
     from astuner.model.gateway.recording.turn import Turn
-    from astuner.model.gateway.route_table import Send
     from astuner.model.gateway.wire_apis import WireApi, Writer
+    from astuner.model.http_server.hosts import Send
 
 
 async def collect_answers(turn: Turn, choices: int) -> list[Answer]:

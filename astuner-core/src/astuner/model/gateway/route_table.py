@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
 
 from attrs import define, field, frozen
 
@@ -13,6 +12,7 @@ from astuner.contract.errors import PluginError
 from astuner.contract.protocols import Candidate
 from astuner.model.gateway.wire_apis import CHAT_COMPLETIONS, ApiError, GenerationRoute, ModelRoute, Route, WireApi
 from astuner.model.gateway.wire_apis.wire_api import compile_path
+from astuner.model.http_server.hosts import App, Scope
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load
 from astuner.shared.install_hints import command_for, is_installed
@@ -22,11 +22,6 @@ log = logging.getLogger(__name__)
 
 EMBEDDINGS = "/v1/embeddings"
 """Passed on to another server, and part of no wire API."""
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class NotServed(ApiError):

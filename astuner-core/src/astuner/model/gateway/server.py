@@ -15,10 +15,10 @@ from astuner.contract.errors import AstunerError
 from astuner.model.gateway.api_keys import new_secret
 from astuner.model.gateway.app import make_app
 from astuner.model.gateway.recording.recorder import EpisodeRecorder
-from astuner.model.gateway.route_table import App
 from astuner.model.gateway.transport import make_client
 from astuner.model.gateway.tuner import GatewayTuner, ModelFacts
 from astuner.model.http_server import ServerLimits, guard_hosts, listen, make_server
+from astuner.model.http_server.hosts import App, allow_origins
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Engine
@@ -88,12 +88,13 @@ class Gateway:
             disabled_plugins=self._disabled_plugins,
             embedder=self._embedder,
         )
-        self._socket = _listen(self._host, self._port)
-        allowed = self._app
-        if self._cors_origins:
-            from astuner.model.http_server.cors import allow_origins
-
-            allowed = allow_origins(allowed, self._cors_origins)
+        try:
+            self._socket = listen(self._host, self._port)
+        except OSError as error:
+            where = f"gateway.port: cannot listen on {self._host}:{self._port}: {error.strerror or error}."
+            remedy = "Choose a free gateway.port, or 0 for any; gateway.host must be an address of this machine."
+            raise AstunerError(f"{where} {remedy}") from error
+        allowed = allow_origins(self._app, self._cors_origins) if self._cors_origins else self._app
         guarded = guard_hosts(allowed, self._host, public_url=self._public_url)
         self._server = make_server(guarded, ServerLimits(max_connections=self._max_connections), name="gateway")
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
@@ -155,13 +156,3 @@ class Gateway:
         if library.__name__ not in self._clients:
             self._clients[library.__name__] = make_client(self._app, self._loop, library)
         return self._clients[library.__name__]
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return listen(host, port)
-    except OSError as error:
-        raise AstunerError(
-            f"gateway.port: cannot listen on {host}:{port}: {error.strerror or error}. Choose a free gateway.port, or 0 for any; "
-            "gateway.host must be an address of this machine."
-        ) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.model.gateway.app import CANCELS
 
 if TYPE_CHECKING:
-    from astuner.model.gateway.route_table import App
+    from astuner.model.http_server.hosts import App
 
 
 def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:

@@ -1,156 +1,204 @@
-"""Connections that are closed if they do not get on with their request; uvicorn's own wait for ever."""
+"""Connections that are closed if a client does not get on with its request or does not read its answer; uvicorn's wait for ever.
+
+Requests that are too large are refused, and as soon as too many wait, none is read any more.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import math
+import resource
 from typing import Any
 
+from attrs import field, frozen
+from attrs.validators import gt
+
 from astuner.model.http_server.hosts import describe_refusal
-from astuner.model.http_server.limits import SLOWEST_BODY, ServerLimits
+
+FIELD_BYTES = 32
+"""What a header counts beyond its text, as in HTTP/2 (RFC 9113, 6.5.2): thousands of empty ones take memory too."""
+CHUNK_BYTES = 16
+"""What a chunk counts among the headers."""
+BODY_SHARE = 8
+"""A body may have one byte of chunk headers and trailers for so many of its own, beyond `max_header_bytes`."""
+
+SLOWEST_BYTES = 8 << 10
+"""Bytes per second, on average, that a client has to send of a body beyond `body_timeout_s`, and to read of an answer."""
 
 
-def make_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
-    """Return uvicorn's protocol, the quick one where it is installed, held to the limits; `left` is called at each end."""
-    try:
-        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-    except ImportError:
-        return _make_h11_protocol(limits, left)
+@frozen(kw_only=True)
+class ServerLimits:
+    """The limits of one server. Giving an answer is not limited: a stream may take as long as it takes."""
 
-    class QuickConnection(_make_bounded(HttpToolsProtocol, limits, left)):  # type: ignore[misc] # made at run time
-        reads_head = reads_body = False
+    headers_timeout_s: float = field(default=10.0, validator=gt(0))
+    """A connection whose first request, or any request that has begun, is not past its headers by then is closed."""
+    body_timeout_s: float = field(default=30.0, validator=gt(0))
+    """A request whose body is not complete by then is answered 408; large bodies get more time, by `SLOWEST_BYTES`."""
+    max_header_bytes: int = field(default=64 << 10, validator=gt(0))
+    """Larger headers are answered 431. Each counts 32 bytes beyond its text; those of requests that wait count together."""
+    max_waiting: int = field(default=16, validator=gt(0))
+    """Requests that a connection may send before an earlier one is answered; at one more it is closed."""
+    unread_timeout_s: float = field(default=30.0, validator=gt(0))
+    """A connection whose client reads nothing of an answer for so long, or less than `SLOWEST_BYTES`, is closed."""
+    max_connections: int = field(default=4096, validator=gt(0))
+    """Connections at a time; further clients wait, and idle connections give way to them."""
+    idle_timeout_s: int = field(default=600, validator=gt(0))
+    """An idle connection is closed after this time. Clients drop theirs after seconds; a server that closes first, just as
+    the next request arrives, loses that request."""
+
+    def count_places(self) -> int:
+        """Return how many connections may be open: part of the file descriptors is left for everything else."""
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most == resource.RLIM_INFINITY:
+            return self.max_connections
+        return max(1, min(self.max_connections, max(most // 2, most - 256)))
+
+
+def make_protocol(limits: ServerLimits) -> Any:
+    """Return uvicorn's protocol, held to the limits."""
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+    class Connection(HttpToolsProtocol):
+        reads_head = False
+        """Whether the headers of a request have begun, and are not complete."""
+        reads_body = False
+        """Whether the headers of a request are complete, and its body is not."""
+        answered: Any = None
+        """Of the requests that uvicorn has taken, the one that the application answers now."""
+        _deadline = math.inf
+        begun: float
+        """The time at which the headers or the body began that are being read; else that of the last answer, or of the start."""
+        _head_bytes: int = 0
+        """Of URL, headers, chunk headers and trailers of all requests that are not answered."""
+        _body_bytes: int = 0
+        _unparsed: int = 0
+        """Bytes of headers, and of a body in which nothing was found: the parser keeps a field whose end has not come."""
+        _unread: int = 0
+        """Bytes of an answer that the client has still to take, when that was looked at last."""
+        _unread_deadline = math.inf
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+            super().connection_made(transport)
+            # `pause_writing` is called as soon as the system takes no more.
+            transport.set_write_buffer_limits(0)
+            self.begun = self.loop.time()
+            self._deadline = self.begun + limits.headers_timeout_s
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self.answered is not None:
+                # By itself, uvicorn reports it to the request that came last.
+                self.answered.disconnected = True
+                self.answered.message_event.set()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self.transport.is_closing():
+                return
+            cycle, read_body, counted = self.cycle, self.reads_body, self._head_bytes + self._body_bytes
+            super().data_received(data)
+            is_stuck = self._head_bytes + self._body_bytes == counted if read_body else self.reads_head
+            self._unparsed = self._unparsed + len(data) if is_stuck and self.cycle is cycle else 0
+            if self._unparsed > limits.max_header_bytes:
+                self._refuse_head()
+            elif self.reads_body:
+                self._deadline = self.begun + limits.body_timeout_s + self._body_bytes / SLOWEST_BYTES
+            elif self.answered is not None:
+                # The time of a request that follows another one begins with the answer to that.
+                self._deadline = math.inf
+            else:
+                self._deadline = self.begun + limits.headers_timeout_s
 
         def on_message_begin(self) -> None:
-            self.reads_head = True
+            if len(self.pipeline) >= limits.max_waiting:
+                self.transport.close()
+                raise ValueError("stops the parser")
+            if self.answered is None:
+                self.begun, self._head_bytes = self.loop.time(), 0
+            self.reads_head, self._body_bytes = True, 0
             super().on_message_begin()
 
+        def on_header(self, name: bytes, value: bytes) -> None:
+            self._count_head(len(name) + len(value) + FIELD_BYTES)
+            # Trailers come after the application has decided on the headers; none of ours reads them.
+            if self.reads_head:
+                super().on_header(name, value)
+
         def on_headers_complete(self) -> None:
-            self.reads_head, self.reads_body = False, True
+            self._count_head(len(self.url))
             super().on_headers_complete()
+            self.answered = self.answered or self.cycle
+            self.reads_head, self.reads_body, self.begun = False, True, self.loop.time()
+            if self.parser.should_upgrade():
+                # What follows would be another protocol's.
+                self.cycle.keep_alive = False
+
+        def on_chunk_header(self) -> None:
+            self._count_head(CHUNK_BYTES)
+
+        def on_body(self, body: bytes) -> None:
+            self._body_bytes += len(body)
+            super().on_body(body)
 
         def on_message_complete(self) -> None:
             self.reads_body = False
             super().on_message_complete()
 
-    return QuickConnection
-
-
-def _make_h11_protocol(limits: ServerLimits, left: Callable[[], None]) -> Any:
-    import h11
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-    class PlainConnection(_make_bounded(H11Protocol, limits, left)):  # type: ignore[misc] # made at run time
-        @property
-        def reads_head(self) -> bool:
-            return not self.reads_body and bool(self.conn.trailing_data[0])
-
-        @property
-        def reads_body(self) -> bool:
-            return self.conn.their_state is h11.SEND_BODY
-
-    return PlainConnection
-
-
-def _make_bounded(base: Any, limits: ServerLimits, left: Callable[[], None]) -> Any:
-    class Bounded(base):  # type: ignore[misc] # made at run time
-        """Has one timer at most, and none while a request that came at once is answered."""
-
-        reads_head: bool
-        """Whether the headers of a request have begun, and are not complete."""
-        reads_body: bool
-        """Whether the headers of a request are complete, and its body is not."""
-        idle_since: float
-        """The time of the connection, or of the last answer."""
-        _timer: asyncio.TimerHandle | None = None
-        _deadline: float | None = None
-        _begun: float = 0.0
-        """The time at which the headers or the body began that are being read."""
-        _head_bytes: int = 0
-        _body_bytes: int = 0
-
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            super().connection_made(transport)
-            self.idle_since = self._begun = self.loop.time()
-            self._limit_to(limits.headers_timeout_s)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-            super().connection_lost(exc)
-            left()
-
-        def data_received(self, data: bytes) -> None:
-            if self.transport.is_closing():
-                return
-            known, read_head, read_body = self.cycle, self.reads_head, self.reads_body
-            super().data_received(data)
-            is_new = self.cycle is not known
-            if self.reads_body:
-                if is_new:
-                    self._begun, self._body_bytes = self.loop.time(), 0
-                self._body_bytes += len(data)
-                self._limit_to(limits.body_timeout_s + self._body_bytes / SLOWEST_BODY)
-            elif self.reads_head:
-                if is_new or (known is not None and not read_head):
-                    # The data may begin with the end of the previous request, so its size is not counted.
-                    self._begun, self._head_bytes = self.loop.time(), 0
-                if not is_new and not read_body:
-                    self._head_bytes += len(data)
-                self._limit_head()
-            else:
-                self._deadline, self._head_bytes = None, 0
-
         def on_response_complete(self) -> None:
-            self.idle_since = self.loop.time()
+            self.begun = self.loop.time()
+            self.answered = self.pipeline[-1][0] if self.pipeline else None
             super().on_response_complete()
-            if self.reads_head and not self.is_answering:
-                self._begun = self.idle_since
-                self._limit_head()
+            if self.reads_head and self.answered is None:
+                self._deadline = self.begun + limits.headers_timeout_s
 
-        @property
-        def is_answering(self) -> bool:
-            # None before the first request, despite its annotation.
-            return self.cycle is not None and not self.cycle.response_complete
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._limit_unread()
 
-        @property
-        def has_asked(self) -> bool:
-            """Whether a request ever came."""
-            return self.cycle is not None
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._unread_deadline = math.inf
 
-        def _limit_head(self) -> None:
-            if self._head_bytes > limits.max_header_bytes:
-                self._refuse("431 Request Header Fields Too Large", f"headers have at most {limits.max_header_bytes} bytes")
-            elif self.is_answering:
-                # The time of a request that follows another one begins with the answer to that.
-                self._deadline = None
-            else:
-                self._limit_to(limits.headers_timeout_s)
+        def send_400_response(self, msg: str) -> None:
+            self._refuse("400 Bad Request", msg)
 
-        def _limit_to(self, seconds: float) -> None:
-            self._deadline = self._begun + seconds
-            if self._timer is not None and self._timer.when() > self._deadline:
-                self._timer.cancel()
-                self._timer = None
-            if self._timer is None:
-                self._timer = self.loop.call_at(self._deadline, self._check_deadline)
+        def _count_head(self, size: int) -> None:
+            self._head_bytes += size
+            if self._head_bytes > limits.max_header_bytes + self._body_bytes // BODY_SHARE:
+                self._refuse_head()
+                raise ValueError("stops the parser")
 
-        def _check_deadline(self) -> None:
-            self._timer = None
-            if self._deadline is None or self.transport.is_closing():
-                return
-            if self.loop.time() < self._deadline:
-                self._timer = self.loop.call_at(self._deadline, self._check_deadline)
-            elif self.reads_body and self.is_answering and not self.cycle.response_started:
-                self._refuse("408 Request Timeout", f"the body was not here after {self._deadline - self._begun:.0f} s")
-            else:
-                self.transport.close()
+        def check(self, now: float) -> None:
+            """Close the connection if its client is late; the server calls this a few times a second."""
+            if now >= self._unread_deadline:
+                if self.transport.get_write_buffer_size() > self._unread - limits.unread_timeout_s * SLOWEST_BYTES:
+                    self.transport.abort()
+                self._limit_unread()
+            elif now >= self._deadline and not self.transport.is_closing():
+                if self.reads_body and self.flow.read_paused:
+                    # It is this side that does not get on.
+                    self._deadline = now + limits.body_timeout_s
+                elif self.reads_body:
+                    self._refuse("408 Request Timeout", f"the body was not here after {self._deadline - self.begun:.0f} s")
+                else:
+                    self.transport.close()
+
+        def _limit_unread(self) -> None:
+            self._unread = self.transport.get_write_buffer_size()
+            self._unread_deadline = self.loop.time() + limits.unread_timeout_s
+
+        def _refuse_head(self) -> None:
+            self._refuse("431 Request Header Fields Too Large", f"headers have at most {limits.max_header_bytes} bytes")
 
         def _refuse(self, status: str, text: str) -> None:
-            if not self.is_answering or not self.cycle.response_started:
+            """Close the connection; the request that is being read is answered if it is its turn."""
+            if self.transport.is_closing():
+                return
+            refused = self.cycle if self.reads_body else None
+            if self.answered is refused and not (refused and refused.response_started):
                 body = json.dumps(describe_refusal(text, status[4:].lower().replace(" ", "_")))
                 head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"
                 self.transport.write(f"{head}\r\n\r\n{body}".encode())
             self.transport.close()
 
-    return Bounded
+    return Connection

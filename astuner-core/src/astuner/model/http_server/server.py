@@ -7,24 +7,20 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Iterator
 from typing import Any
 
-from astuner.model.http_server.connections import make_protocol
+from astuner.model.http_server.connections import ServerLimits, make_protocol
 from astuner.model.http_server.hosts import App
-from astuner.model.http_server.limits import ServerLimits
 
 log = logging.getLogger(__name__)
 
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BACKLOG = 2048
 """Clients that the kernel lets wait."""
+SEND_BUFFER = 1 << 18
+"""Bytes of an answer that the system holds for a client; it takes more once a third of them are read, which is how that shows."""
 PAUSE_S = 0.5
-"""Before another connection is tried when the system has no room for one."""
-NOTICES_S = 60.0
-"""Between two notices of the same kind."""
-PATIENCE_S = 1.0
-"""How long a new connection may be silent, when all places are taken, before it gives way."""
+"""Before another connection is tried when there is no room for one."""
 
 
 def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) -> Any:
@@ -40,27 +36,34 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
         def __init__(self, config: Any) -> None:
             super().__init__(config)
             self._accepting: list[asyncio.Task[None]] = []
-            self._room = asyncio.Event()
-            self._noted: dict[str, float] = {}
-            config.load()
-            config.http_protocol_class = make_protocol(limits, self._room.set)
+            self._noted: set[str] = set()
+            self._connections: Any = self.server_state.connections
 
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
+        capture_signals = staticmethod(contextlib.nullcontext)  # type: ignore[assignment] # uvicorn would take them
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=[])
             self._accepting = [asyncio.create_task(self._accept(listening)) for listening in sockets or ()]
 
+        async def on_tick(self, counter: int) -> bool:
+            now = asyncio.get_running_loop().time()
+            for connection in tuple(self._connections):
+                connection.check(now)
+            return await super().on_tick(counter)
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             for task in self._accepting:
                 task.cancel()
             await asyncio.gather(*self._accepting, return_exceptions=True)
+            # Before uvicorn cancels what answers them, at length in the log.
+            giving_up = asyncio.get_running_loop().call_later(known["timeout_graceful_shutdown"] / 2, self._drop_unread)
             await super().shutdown(sockets=sockets)
+            giving_up.cancel()
+            for connection in tuple(self._connections):
+                connection.transport.abort()
 
         async def _accept(self, listening: socket.socket) -> None:
-            loop = asyncio.get_running_loop()
+            loop, make_connection = asyncio.get_running_loop(), make_protocol(limits)
             while True:
                 await self._find_place()
                 try:
@@ -71,52 +74,51 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
                         await asyncio.sleep(PAUSE_S)
                     continue
                 try:
-                    await loop.connect_accepted_socket(self._make_connection, connection)
+                    await loop.connect_accepted_socket(lambda: make_connection(self.config, self.server_state, {}), connection)
                 except OSError:
                     # The client has left.
                     connection.close()
 
-        def _make_connection(self) -> asyncio.Protocol:
-            connection_class: Any = self.config.http_protocol_class
-            made: asyncio.Protocol = connection_class(self.config, self.server_state, self.lifespan.state)
-            return made
-
         async def _find_place(self) -> None:
             """Wait until a connection more may be open; those on which nothing is asked give way."""
-            places = limits.count_places()
-            while len(self.server_state.connections) >= places:
+            while len(self._connections) >= (places := limits.count_places()):
                 self._note(f"{name}: all {places} connections are in use. Further clients wait.")
-                self._room.clear()
-                now = asyncio.get_running_loop().time()
-                least: Any = min(self.server_state.connections, key=_rank)
-                if not least.is_answering and (least.has_asked or now - least.idle_since > PATIENCE_S):
-                    least.transport.close()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(PATIENCE_S):
-                        await self._room.wait()
+                least = min(self._connections, key=_rank)
+                if _rank(least)[0]:
+                    await asyncio.sleep(PAUSE_S)
+                else:
+                    least.transport.abort()
+                    await asyncio.sleep(0)
+
+        def _drop_unread(self) -> None:
+            for connection in tuple(self._connections):
+                if connection.transport.get_write_buffer_size():
+                    connection.transport.abort()
 
         def _note(self, text: str) -> None:
-            now = asyncio.get_running_loop().time()
-            if now - self._noted.get(text, -NOTICES_S) >= NOTICES_S:
-                self._noted[text] = now
+            if text not in self._noted:
+                self._noted.add(text)
                 log.warning(text)
 
-    known = {
+    known: dict[str, Any] = {
         "lifespan": "off",
         "ws": "none",
         "access_log": False,
+        # On loopback, any client could say where it calls from.
+        "proxy_headers": False,
         "log_config": None,
         # Not for each client that sends garbage.
         "log_level": "error",
         "timeout_graceful_shutdown": 2,
         "timeout_keep_alive": limits.idle_timeout_s,
     }
-    return BoundedServer(uvicorn.Config(app, **{**known, **options}))
+    known |= options
+    return BoundedServer(uvicorn.Config(app, **known))
 
 
 def _rank(connection: Any) -> tuple[bool, bool, float]:
     """Sort connections: those that never asked, those that are idle, those with a request; the oldest first."""
-    return connection.is_answering or connection.reads_body, connection.has_asked, connection.idle_since
+    return connection.answered is not None or connection.reads_body, connection.cycle is not None, connection.begun
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -126,6 +128,7 @@ def listen(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         listening.bind((host, port))
         listening.setblocking(False)
         listening.listen(BACKLOG)

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
-from astuner.contract.errors import ServiceUnavailable
 from astuner_agents.docker.attached_process import STDOUT, AttachedProcess
 from astuner_agents.docker.container import RELAY_PORT
+from astuner_agents.sandboxes.gateway_relay import CHUNK, CONNECTIONS, GatewayConnections
 
-CHUNK = 65536
 HEADER = 8
 WAITING = 16
 """Frames that wait for a connection; then the others wait too."""
 
 
-class GatewayCalls:
-    """Passes on what the relay in a container receives. Belongs to one event loop."""
+class GatewayCalls(GatewayConnections):
+    """Passes on what the relay in a container receives; connections beyond the limit are ended."""
 
     def __init__(self, url: str | None) -> None:
         """Raises `ServiceUnavailable` for a URL that cannot be relayed; None passes nothing on."""
+        super().__init__(url, RELAY_PORT)
         self._relay: AttachedProcess | None = None
-        self._address: tuple[str, int] | None = None
-        self.url: str | None = None
-        """The same address as programs in the container reach it."""
-        if url is not None:
-            parts = urlsplit(url)
-            if parts.scheme != "http" or parts.hostname is None:
-                raise ServiceUnavailable(
-                    f"{url}: a sandbox without a network reaches a gateway by http only; remove gateway.public_url, or choose "
-                    "another sandbox (astuner.sandbox.type)"
-                )
-            self._address = parts.hostname, parts.port or 80
-            self.url = SplitResult("http", f"127.0.0.1:{RELAY_PORT}", parts.path, parts.query, "").geturl()
         self._queues: dict[int, asyncio.Queue[bytes]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._ended: set[int] = set()
 
     def start(self, relay: AttachedProcess) -> None:
@@ -47,17 +31,9 @@ class GatewayCalls:
 
     async def close(self) -> None:
         """End all connections."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5)
+        await super().close()
         if self._relay is not None:
             self._relay.close()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, relay: AttachedProcess) -> None:
         held = bytearray()
@@ -74,6 +50,10 @@ class GatewayCalls:
     async def _deliver(self, number: int, payload: bytes) -> None:
         # In any order: a program may open a connection and use it later. What comes for one that has ended is dropped.
         if number not in self._queues and number not in self._ended:
+            if len(self._queues) >= CONNECTIONS:
+                self._ended.add(number)
+                await self._write(number, b"")
+                return
             self._queues[number] = asyncio.Queue(WAITING)
             self._start(self._pass_on(number, self._queues[number]))
         queue = self._queues.get(number)

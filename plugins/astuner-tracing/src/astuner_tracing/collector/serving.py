@@ -44,11 +44,12 @@ class Collector:
                 f"--host {self.host} is reached from other machines, and there is no token: set --token, or ASTUNER_TRACE_TOKEN"
             )
         try:
-            import starlette  # noqa: F401 - asked for only
+            import httptools  # noqa: F401 - asked for only
+            import starlette  # noqa: F401
             import uvicorn  # noqa: F401
         except ImportError as error:
             raise PluginError(
-                f"the collector needs starlette and uvicorn ({error}): {install_command('astuner-tracing')}"
+                f"the collector needs httptools, starlette and uvicorn ({error}): {install_command('astuner-tracing')}"
             ) from error
         check_installed()
         listening = _listen(self.host, self.port)
@@ -87,7 +88,7 @@ class Collector:
             body_timeout_s=self.limits.body_timeout_s,
         )
         guarded = guard_hosts(app, self.host)
-        server = make_server(guarded, self.limits, name="trace collector", timeout_graceful_shutdown=5)
+        server = make_server(guarded, self.limits, name="trace collector")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, server.handle_exit, number, None)
