@@ -27,7 +27,7 @@ from astuner.runs.driver.run_outcome import RunOutcome
 from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.driver.run_story import tell_story
 from astuner.runs.driver.sources import collect_code, collect_sources
-from astuner.runs.driver.start_step import StartStep
+from astuner.runs.driver.start_step import StartStep, prepare_resume
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import EpisodeFiles
 from astuner.runs.store.kept_tokenizer import keep_tokenizer
@@ -143,8 +143,6 @@ class RunSession:
             self.notify(ended)
         facts = collect_run_facts(plan) | {"sources": collect_sources(plan, reader, tasks)}
         if self._start.resumed:
-            from astuner.runs.driver.resume_preparation import prepare_resume
-
             accepted = self._request.accept_changes
             for notice in prepare_resume(self._directory, plan, self._store, tasks, self._start, facts, accepted):
                 self.notify(notice)
