@@ -216,12 +216,24 @@ def test_a_key_that_exists_no_more_is_named_and_one_that_was_set_is_to_be_accept
 )
 def test_a_default_of_another_version_is_named_and_accepted(after_upgrade: Any, change: Change, named: str) -> None:
     found = after_upgrade(change, {})
-    [problem] = read_problems(*found)
+    [problem] = read_problems(*found, accepted=())
     assert problem.startswith(named)
-    assert ", by default. Set it to" in problem
+    assert ", by default; set it to" in problem
     assert problem.endswith("--accept-changes defaults accepts it")
     [accepted] = check_same_run(*found, accepted=["defaults"]).defaults
     assert accepted.startswith(named)
+
+
+def test_a_command_that_accepts_nothing_does_not_say_how_to_accept_it(after_upgrade: Any) -> None:
+    [problem] = read_problems(*after_upgrade(lambda stored: stored["rollout"].update(top_p=0.5), {}))
+    assert problem.endswith("by default; set it to 0.5 to continue as before")
+
+
+def test_a_text_that_is_no_yaml_without_its_secrets_names_no_keys(after_upgrade: Any) -> None:
+    directory, plan = after_upgrade(lambda stored: None, {})
+    file = directory.path / "config.yaml"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "given": "a: {<redacted>: ["}))
+    assert check_same_run(directory, plan) == ChangesOfVersions()
 
 
 @pytest.mark.parametrize("how", ["given", "command"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatch
@@ -68,12 +69,12 @@ class ChangesOfVersions:
 
 
 def check_same_run(
-    directory: RunDirectory, plan: Plan, *, apart_from: Collection[str] = (), accepted: Collection[str] = ()
+    directory: RunDirectory, plan: Plan, *, apart_from: Collection[str] = (), accepted: Collection[str] | None = None
 ) -> ChangesOfVersions:
     """Raise `ConfigError` naming every key that has another value than when the run was started and may not change.
 
     `apart_from` are keys and sections, without the root, that may have another value too. Returns what another version changed;
-    its `defaults` are an error too unless "defaults" is `accepted`.
+    its `defaults` are an error too unless "defaults" is `accepted`; None for a command that accepts nothing.
     """
     name, stored = directory.path.name, StoredConfig.read(directory)
     known, user_keys, defaults, problems = stored.given, plan.loaded.user_keys, list[str](), list[Problem]()
@@ -81,32 +82,27 @@ def check_same_run(
     def may(key: str) -> bool:
         return _may_change(key) or _is_in(key, apart_from)
 
-    def add_default(key: str, change: str, remedy: str) -> None:
+    def add_default(key: str, change: str, *ways: str) -> None:
         defaults.append(f"{key} {change}")
-        if "defaults" not in accepted:
-            problems.append(Problem(key=key, message=f"{change}. {remedy}--accept-changes defaults accepts it"))
+        if "defaults" not in (accepted or ()):
+            flag = () if accepted is None else ("--accept-changes defaults accepts it",)
+            problems.append(Problem(key=key, message="; ".join([change, *ways, *flag])))
 
     for key, before, now in sorted(_find_changed_keys(directory, plan), key=itemgetter(0)):
         short, was = _remove_root(key), f"was {_format(before)} when {name} was started and is {_format(now)} now"
         if may(short):
             continue
         if short != key and not _is_in(short, known) and not _is_in(short, user_keys):
-            add_default(
-                key, f"{was}, by default", f"Set it to {'null' if before is None else repr(before)} to continue as before; "
-            )
+            add_default(key, f"{was}, by default", f"set it to {json.dumps(before, default=str)} to continue as before")
         else:
             problems.append(Problem(key=key, message=f"{was}; a resumed run keeps it. {_PUT_BACK}"))
     for key, value in stored.gone.items():
         if _is_in(key, known) and not may(key):
-            add_default(f"{ROOT}.{key}", f"was {value!r} when {name} was started, and there is no such key any more", "")
-    problems += [
-        Problem(
-            key=key,
-            message=f"the value of {written} is another one than when {name} was started; a resumed run keeps it. {_PUT_BACK}",
-        )
-        for key, written in _find_changed_variables(directory, plan)
-        if not may(_remove_root(key))
-    ]
+            add_default(f"{ROOT}.{key}", f"was {value!r} when {name} was started, and there is no such key any more")
+    for key, written in _find_changed_variables(directory, plan):
+        if not may(_remove_root(key)):
+            text = f"the value of {written} is another one than when {name} was started"
+            problems.append(Problem(key=key, message=f"{text}; a resumed run keeps it. {_PUT_BACK}"))
     if problems:
         raise ConfigError(problems)
     gone = (f"{key} (was {value!r})" for key, value in stored.gone.items() if may(key) or not _is_in(key, known))

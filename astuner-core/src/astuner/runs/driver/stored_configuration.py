@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from attrs import field, frozen
@@ -30,27 +31,30 @@ class StoredConfig:
     @classmethod
     def read(cls, directory: RunDirectory) -> StoredConfig:
         """Read the configuration of the last start."""
+        import yaml
+
         from astuner.settings.config.yaml_bounds import load_plain_yaml
 
         if (record := directory.read_config()) is None:
             return cls()
-        stored = record["resolved"]
-        ours = stored.setdefault(ROOT, {})
+        ours = (stored := record["resolved"]).setdefault(ROOT, {})
         Renaming().apply(ours, {})
         for key, value in read_core_keys().before.items():
             if key not in flatten(ours):
                 put(ours, key, value)
         converter = get_converter()
         config, faults = structure_sound_parts(ours, converter)
-        paths = [format_path(fault.path) for fault in faults if fault.kind == "unknown_key"]
-        given, roots = load_plain_yaml(record.get("given") or ""), (ROOT, *ROOT_ALIASES)
+        given, roots = None, (ROOT, *ROOT_ALIASES)
+        # Secrets were taken out of the text, and with them perhaps what made it YAML.
+        with suppress(yaml.YAMLError, ValueError, RecursionError):
+            given = load_plain_yaml(record.get("given") or "")
         written: Any = next((given[root] for root in roots if isinstance(given, dict) and isinstance(given.get(root), dict)), {})
         Renaming().apply(written, {})
         command = (part.removeprefix("--set=").partition("=") for part in directory.run.get("command", ()))
         return cls(
             tree={**stored, ROOT: _fill(ours, converter.unstructure(config))},
             given=frozenset({*flatten(written), *(key for key, equals, _ in command if equals)}),
-            gone={path: get(ours, path) for path in paths},
+            gone={format_path(fault.path): get(ours, format_path(fault.path)) for fault in faults if fault.kind == "unknown_key"},
         )
 
 
