@@ -13,7 +13,7 @@ import astuner
 from astuner.shared.known_packages import CORE, read_known_packages
 
 SOURCES = Path(astuner.__file__).parent
-TABLES = frozenset({"moved_modules.py", "shared/known_packages.toml"})
+TABLES = frozenset({"moved_modules.toml", "shared/known_packages.toml"})
 """What lies in which package: the one says where the modules of earlier states are, the other is generated."""
 
 KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
@@ -38,7 +38,6 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("settings/config/components.py", "env_service"): "the reader of existing configurations that name none",
     ("settings/planning/judge_choice.py", "trl"): "a form of reward functions",
     ("settings/planning/judge_choice.py", "verl"): "a form of reward functions",
-    ("shared/clients/__init__.py", "llm"): "a module of this name",
 }
 """Why a name may be in a file, or below a folder."""
 

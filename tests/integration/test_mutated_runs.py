@@ -23,10 +23,9 @@ from astuner.contract.schema import Episode
 from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
 from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.runs.driver.replayed_steps import read_step_times
-from astuner.runs.driver.resume_preparation import prepare_resume
 from astuner.runs.driver.run_facts import collect_run_facts
 from astuner.runs.driver.sources import collect_sources
-from astuner.runs.driver.start_step import choose_start
+from astuner.runs.driver.start_step import choose_start, prepare_resume
 from astuner.runs.inspection.run import Run
 from astuner.runs.inspection.summary import summarise
 from astuner.runs.store.checkpoints import check_intact, find_checkpoint

@@ -15,22 +15,16 @@ if TYPE_CHECKING:
     from astuner.runs.inspection.run import Run
     from astuner.runs.launching import evaluate, replay, run
 
-_MODULES = {
-    "Judge": "contract.protocols",
-    "Run": "runs.inspection.run",
-    "ServiceUnavailable": "contract.errors",
-    "Task": "contract.schema",
-    "Tuner": "contract.protocols",
-    "Verdict": "contract.schema",
-    "Workflow": "contract.protocols",
-    "WorkflowOutput": "contract.schema",
-    "WorkflowTask": "contract.schema",
-    "breakpoint": "breakpoints",
-    "evaluate": "runs.launching",
-    "hookimpl": "contract.hookspecs",
-    "replay": "runs.launching",
-    "run": "runs.launching",
+_HOMES = {
+    "breakpoints": "breakpoint",
+    "contract.errors": "ServiceUnavailable",
+    "contract.hookspecs": "hookimpl",
+    "contract.protocols": "Judge Tuner Workflow",
+    "contract.schema": "Task Verdict WorkflowOutput WorkflowTask",
+    "runs.inspection.run": "Run",
+    "runs.launching": "evaluate replay run",
 }
+_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 """Where each name is defined: imported on first use, so that the command line starts without them."""
 
 sys.meta_path.append(MovedModules())

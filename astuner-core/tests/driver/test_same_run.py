@@ -12,7 +12,7 @@ import yaml
 from astuner.contract.errors import ConfigError
 from astuner.contract.schema import Task
 from astuner.episodes.rollout.sampler import TaskSampler
-from astuner.runs.driver.resume import check_same_run, drop_episodes_of_other_rates, is_same_length
+from astuner.runs.driver.resume import ChangesOfVersions, check_same_run, drop_episodes_of_other_rates, is_same_length
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import EpisodeFiles
 from astuner.settings.config.show import sign_variables, to_yaml
@@ -136,6 +136,113 @@ def test_a_run_that_was_made_longer_has_another_length(resumed: Resumed) -> None
     directory, plan = resumed({"trainer_common": {"total_epochs": 1}}, {"trainer_common": {"total_epochs": 2}})
     check_same_run(directory, plan)
     assert not is_same_length(directory, plan)
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def after_upgrade(resumed: Resumed) -> Callable[..., tuple[RunDirectory, Plan]]:
+    """Start a run, let its configuration be that of an older version, and plan it again with other keys."""
+
+    def of(
+        change: Change, now: Mapping[str, Any], before: Mapping[str, Any] = {}, given: Mapping[str, Any] = {}
+    ) -> tuple[RunDirectory, Plan]:
+        directory, plan = resumed(before, now)
+        file = directory.path / "config.yaml"
+        stored = yaml.safe_load(file.read_text())
+        change(stored["resolved"]["astuner"])
+        stored["given"] = yaml.safe_dump({"astuner": given})
+        file.write_text(yaml.safe_dump(stored))
+        return directory, plan
+
+    return of
+
+
+def read_problems(directory: RunDirectory, plan: Plan, **more: Any) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        check_same_run(directory, plan, **more)
+    return [f"{problem.key} {problem.message}" for problem in caught.value.problems]
+
+
+def test_a_key_that_did_not_exist_then_counts_only_with_another_value_than_its_default(after_upgrade: Any) -> None:
+    def forget(stored: dict[str, Any]) -> None:
+        del stored["agent"], stored["model"]["unclosed_calls"], stored["trainer_common"]["algorithm"]
+
+    directory, plan = after_upgrade(forget, {})
+    assert check_same_run(directory, plan).defaults == ()
+
+
+def test_a_key_that_did_not_exist_then_and_is_set_now_is_the_users_change(after_upgrade: Any) -> None:
+    now = {"model": {"path": "org/name", "unclosed_calls": "read"}}
+    found = after_upgrade(lambda stored: stored["model"].pop("unclosed_calls"), now)
+    [problem] = read_problems(*found, accepted=["defaults"])
+    assert problem.startswith("astuner.model.unclosed_calls was 'text' when run was started and is 'read' now; a resumed run")
+
+
+def test_a_key_that_did_not_exist_then_in_an_item_of_a_list_counts_likewise(after_upgrade: Any) -> None:
+    judges = judged({"level": 1})
+    directory, plan = after_upgrade(lambda stored: stored["task_judge"]["judges"][0].pop("only"), judges, judges)
+    assert check_same_run(directory, plan).defaults == ()
+
+
+def test_a_key_that_has_another_name_now_is_the_same(after_upgrade: Any) -> None:
+    def rename(stored: dict[str, Any]) -> None:
+        stored["rollout"]["agentscope_workflow"] = stored["rollout"].pop("user_workflow")
+
+    directory, plan = after_upgrade(rename, {})
+    assert check_same_run(directory, plan) == ChangesOfVersions()
+
+
+def test_a_key_that_exists_no_more_is_named_and_one_that_was_set_is_to_be_accepted(after_upgrade: Any) -> None:
+    def add(stored: dict[str, Any]) -> None:
+        stored["rollout"]["older"], stored["model"]["oldest"] = 3, "x"
+
+    found = after_upgrade(add, {}, given={"rollout": {"older": 3}})
+    [problem] = read_problems(*found)
+    assert "astuner.rollout.older was 3 when run was started, and there is no such key any more" in problem
+    accepted = check_same_run(*found, accepted=["defaults"])
+    assert accepted.gone == ("model.oldest (was 'x')",)
+    assert len(accepted.defaults) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda stored: stored["model"].pop("late_system_messages"), "astuner.model.late_system_messages was 'template' when"),
+        (lambda stored: stored["rollout"].update(top_p=0.5), "astuner.rollout.top_p was 0.5 when run was started"),
+    ],
+    ids=["another meaning", "another value"],
+)
+def test_a_default_of_another_version_is_named_and_accepted(after_upgrade: Any, change: Change, named: str) -> None:
+    found = after_upgrade(change, {})
+    [problem] = read_problems(*found, accepted=())
+    assert problem.startswith(named)
+    assert ", by default; set it to" in problem
+    assert problem.endswith("--accept-changes defaults accepts it")
+    [accepted] = check_same_run(*found, accepted=["defaults"]).defaults
+    assert accepted.startswith(named)
+
+
+def test_a_command_that_accepts_nothing_does_not_say_how_to_accept_it(after_upgrade: Any) -> None:
+    [problem] = read_problems(*after_upgrade(lambda stored: stored["rollout"].update(top_p=0.5), {}))
+    assert problem.endswith("by default; set it to 0.5 to continue as before")
+
+
+def test_a_text_that_is_no_yaml_without_its_secrets_names_no_keys(after_upgrade: Any) -> None:
+    directory, plan = after_upgrade(lambda stored: None, {})
+    file = directory.path / "config.yaml"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "given": "a: {<redacted>: ["}))
+    assert check_same_run(directory, plan) == ChangesOfVersions()
+
+
+@pytest.mark.parametrize("how", ["given", "command"])
+def test_a_key_that_the_user_has_set_and_sets_no_more_is_not_of_another_version(after_upgrade: Any, how: str) -> None:
+    given = {"rollout": {"top_p": 0.5}} if how == "given" else {}
+    directory, plan = after_upgrade(lambda stored: stored["rollout"].update(top_p=0.5), {}, given=given)
+    directory.amend_run(command=["astuner", "run", "--set=rollout.top_p=0.5"] if how == "command" else [])
+    [problem] = read_problems(directory, plan, accepted=["defaults"])
+    assert "a resumed run keeps it" in problem
 
 
 def falling(total: int, schedule: str = "linear") -> dict[str, Any]:

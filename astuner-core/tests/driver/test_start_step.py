@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from astuner.cli.run import run
 from astuner.contract.errors import ConfigError, UsageError
 from astuner.runs.driver.resume import check_same_run
-from astuner.runs.driver.start_step import choose_start
+from astuner.runs.driver.start_step import StartStep, choose_start
 from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint, record_validation
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.manifest import DamagedCheckpoint
@@ -125,3 +125,10 @@ def test_accepting_changes_is_about_resuming() -> None:
     refused = CliRunner().invoke(run, ["--conf", "run.yaml", "--accept-changes", "data"])
     assert isinstance(refused.exception, UsageError)
     assert "add --resume" in str(refused.exception)
+
+
+def test_what_a_killed_save_has_left_is_deleted_and_named(project: Path) -> None:
+    left = begin_checkpoint(RunDirectory(project / "run"), 7)
+    (left / "model.safetensors").write_bytes(bytes(3_200_000))
+    assert StartStep(step=6, resumed=True).leave_later(RunDirectory(project / "run")) == ["writing_7 (3.2 MB)"]
+    assert not left.exists()

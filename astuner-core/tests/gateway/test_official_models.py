@@ -187,7 +187,7 @@ class TestToolsInTheSystemMessage:
         return official_renderer(request.param)
 
     def test_it_is_said_once_before_any_episode(self, renderer: TemplateRenderer) -> None:
-        assert [text for text in renderer.notices if "does not show tools, so they go into the system message" in text]
+        assert [text for text in renderer.tool_notices if "does not show tools, so they go into the system message" in text]
 
     @pytest.mark.asyncio
     async def test_the_model_sees_names_schemas_and_results(self, serving: Any, renderer: TemplateRenderer) -> None:
@@ -208,7 +208,7 @@ class TestToolsInTheSystemMessage:
 
 def test_a_template_that_shows_tools_is_left_to_it() -> None:
     assert not official_renderer("qwen2_5").tools_in_system
-    assert official_renderer("qwen2_5").notices == ()
+    assert official_renderer("qwen2_5").notices == official_renderer("qwen2_5").tool_notices == ()
 
 
 def test_tools_go_into_the_system_message_on_request() -> None:
@@ -221,7 +221,7 @@ def test_tools_go_into_the_system_message_on_request() -> None:
 def test_tools_left_to_a_template_that_drops_them_are_reported() -> None:
     renderer = official_renderer("gemma3", tools_in_prompt="template")
     assert not renderer.tools_in_system
-    assert "does not show tools: the model sees only" in renderer.notices[0]
+    assert "does not show tools: the model sees only" in renderer.tool_notices[0]
 
 
 def test_a_form_that_the_parser_does_not_read_is_refused() -> None:
@@ -242,7 +242,7 @@ def test_a_system_message_that_a_template_refuses_goes_before_the_first_question
 
 
 def test_a_template_with_one_call_for_each_message_is_reported() -> None:
-    assert "shows one tool call per message" in official_renderer("llama3_1").notices[0]
+    assert "shows one tool call per message" in official_renderer("llama3_1").tool_notices[0]
 
 
 def test_calls_that_do_not_come_back_are_reported_with_how_the_template_writes_them() -> None:

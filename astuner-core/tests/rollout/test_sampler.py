@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.contract.errors import ConfigError
+from astuner.contract.errors import ConfigError, RunFailed
 from astuner.contract.schema import Task
 from astuner.episodes.rollout import sampler as module
 from astuner.episodes.rollout.sampler import TaskSampler
@@ -135,3 +136,25 @@ def test_fewer_tasks_than_a_batch_is_a_configuration_error():
 
 def test_total_training_steps_win_over_epochs():
     assert sampler(total_steps=7).total_steps == 7
+
+
+class Replaced:
+    """Tasks that are others when they are read again."""
+
+    def __init__(self, *readings: str) -> None:
+        self.readings = list(readings)
+
+    def read(self, split: str) -> Iterator[Task]:
+        names = "" if split == "validation" else self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+        yield from (Task(main_query=f"{name}?", task_id=name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("later", "what"),
+    [("abXd", "task 3, 'X', is another one"), ("ab", "they end after task 2"), ("abcde", "task 5, 'e', is another one")],
+)
+def test_tasks_that_were_replaced_since_they_were_digested_are_not_played(later: str, what: str) -> None:
+    sampler = TaskSampler(Replaced("abcd", later), batch_size=2, epochs=1, seed=0, shuffle=False)  # type: ignore[arg-type]
+    assert [task.task_id for task in sampler.batch(1)] == ["a", "b"]
+    with pytest.raises(RunFailed, match=f"the train tasks have changed since this start read them: {what}"):
+        [sampler.batch(step) for step in (2, 3)]

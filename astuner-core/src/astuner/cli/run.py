@@ -39,8 +39,8 @@ Examples:
     "--accept-changes",
     type=click.Choice(KINDS),
     multiple=True,
-    help="Resume although these are others than before, and play the stored episodes after the checkpoint again: tasks (data) "
-    "and files of the model, whose changes are refused otherwise, or code, whose changes are reported; repeatable.",
+    help="Resume although these have changed, and play the stored episodes after the checkpoint again: tasks (data), files of "
+    "the model and defaults of another version, which are refused otherwise, or code, which is reported; repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything and print what the run would take, without starting it.")
 @click.option(

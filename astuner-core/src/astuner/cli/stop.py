@@ -33,7 +33,7 @@ Examples:
     "--wait",
     "wait_s",
     type=click.FloatRange(min=0),
-    default=120.0,
+    default=600.0,
     show_default=True,
     help="Seconds that a run may take to save.",
 )

@@ -112,8 +112,7 @@ def _load_function(name: str) -> Callable[..., Any]:
 
 
 def _play(request: RunRequest, start: Callable[[StopSwitch], RunOutcome]) -> Run:
-    from astuner.runs.driver.control import StopSwitch
-    from astuner.runs.driver.separate_thread import call_without_loop
+    from astuner.runs.driver.control import StopSwitch, call_without_loop
 
     switch = StopSwitch()
 

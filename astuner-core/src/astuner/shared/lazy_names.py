@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def import_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package; `homes` are its modules, each with the names that it defines, as one text."""
-    modules = {name: module for module, names in homes.items() for name in names.split()}
+def import_on_use(package: str, file: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package, for the names that its `file` imports from its modules for type checkers alone."""
+
+    @cache
+    def read_homes() -> dict[str, str]:
+        tree = ast.walk(ast.parse(Path(file).read_text(encoding="utf-8")))
+        imports = (node for node in tree if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."))
+        return {alias.name: node.module or "" for node in imports for alias in node.names}
 
     def find(name: str) -> Any:
-        if name not in modules:
+        if name.startswith("__") or name not in read_homes():
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        value = getattr(import_module(f"{package}.{modules[name]}"), name)
+        value = getattr(import_module(read_homes()[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -118,3 +118,17 @@ def test_rich_is_not_imported_until_there_is_a_terminal() -> None:
     code = f"import sys, {modules}; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_output_that_is_not_overwritten_has_a_line_of_progress_a_minute() -> None:
+    stream, now = io.StringIO(), [0.0]
+    logger = ConsoleLogger("mine", stream, lambda: now[0])
+    for now[0], done in ((30, 10), (61, 20), (90, 30), (120, 40)):
+        logger.progress("validation", done, 552)
+    logger.log(0, {})
+    for now[0], done in ((150, 50), (181, 60)):
+        logger.progress("validation", done, 552)
+    assert [line for line in stream.getvalue().splitlines() if " of " in line] == [
+        "validation: 20 of 552",
+        "validation: 60 of 552",
+    ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import sys
 import sysconfig
+import threading
 import traceback
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile
 from pathlib import Path
-from threading import Lock
 from types import FrameType
 from typing import Any
 
@@ -16,7 +17,7 @@ _PACKAGES = str(Path(__file__).parents[2])
 """Directory of this package; its plugins' directories begin with the same name."""
 _LIBRARIES = tuple({str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib")})
 
-_READING = Lock()
+_READING = threading.Lock()
 _GENERATED = ("<frozen", "<attrs generated", "<string>")
 
 
@@ -44,12 +45,17 @@ def find_line_of_error(error: BaseException, own_file: str | None = None) -> str
     return None if stack and stack[-1].filename == own_file else find_line(stack)
 
 
-def find_line_of_thread(thread: int) -> str | None:
-    """Return the line of users' code at which a thread is, inside its event loop if one runs there; None if it runs none."""
+def find_line_of_thread(thread: int, *, in_loop: bool = False) -> str | None:
+    """Return the line of users' code at which a thread is, inside its event loop if one runs there; None if it runs none.
+
+    A script that calls this package in the main thread is not what runs there. With `in_loop`, None without an event loop too.
+    """
     frame = read_current_frames().get(thread)
     stack = [] if frame is None else list(traceback.extract_stack(frame))
+    if thread == threading.main_thread().ident:
+        stack = list(dropwhile(lambda entry: not is_own(entry.filename), stack)) or stack
     loops = [place for place, entry in enumerate(stack) if entry.name == "run_forever" and is_installed(entry.filename)]
-    return _find_user_line(stack[loops[-1] :] if loops else stack)
+    return _find_user_line(stack[loops[-1] :] if loops else [] if in_loop else stack)
 
 
 def find_line_of_coroutine(work: Any) -> str | None:

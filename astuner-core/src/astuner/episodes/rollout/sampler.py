@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
@@ -12,7 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem, RunFailed
 from astuner.contract.protocols import Reader
 from astuner.contract.schema import Split, Task
 from astuner.contract.user_values.tasks import CheckedTasks
@@ -45,16 +46,14 @@ class TaskSampler:
         `max_draws` is how many further draws a step makes at most; those of the next step begin behind them. `report` gets
         a text if something was changed in the tasks.
         """
-        self._reader = CheckedTasks(reader)
+        checked = CheckedTasks(reader)
+        self._reader = SteadyTasks(checked)
         self._batch_size = batch_size
         self._shuffle = shuffle
         self._max_draws = max_draws
-        self.digests: Mapping[Split, TaskDigest] = {
-            "train": digest_tasks(self._reader.read("train")),
-            "validation": digest_tasks(self._reader.read("validation")),
-        }
+        self.digests: Mapping[Split, TaskDigest] = self._reader.digests
         self.train_tasks, self.validation_tasks = self.digests["train"].tasks, self.digests["validation"].tasks
-        if (changed := self._reader.describe_mended()) is not None:
+        if (changed := checked.describe_mended()) is not None:
             report(changed)
         self._total_steps = total_steps if total_steps is not None else self.count_steps(epochs)
         self._batches = _EndlessTasks(lambda epoch: self._read_epoch(f"{seed}/{epoch}"), self.train_tasks)
@@ -167,19 +166,53 @@ class TaskDigest:
     """The same in any order."""
 
 
-def digest_tasks(tasks: Iterable[Task]) -> TaskDigest:
-    """Read a split to its end and return its digest; holds one task at a time."""
+class SteadyTasks:
+    """Reads both splits once, and later only what was read then: files may be replaced while a run lasts."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Read to the end; eight bytes of each task stay in memory."""
+        self._reader = reader
+        self._known: Mapping[Split, array[int]] = {"train": array("Q"), "validation": array("Q")}
+        self.digests = {split: digest_tasks(reader.read(split), known) for split, known in self._known.items()}
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split; raises `RunFailed` before the first that is another one than at the start."""
+        known, number = self._known[split], 0
+        for number, task in enumerate(self._reader.read(split), 1):
+            if known[number - 1 : number].tolist() != [int.from_bytes(_digest(task)[-8:], "big")]:
+                raise _make_change_error(split, f"task {number}, '{task.task_id}', is another one")
+            yield task
+        if number < len(known):
+            raise _make_change_error(split, f"they end after task {number}")
+
+
+def digest_tasks(tasks: Iterable[Task], known: array[int] | None = None) -> TaskDigest:
+    """Read a split to its end and return its digest; holds one task at a time, and adds a number for each to `known`."""
     count, total = 0, 0
     ids, content = hashlib.sha256(), hashlib.sha256()
     for task in tasks:
         count += 1
         ids.update(f"{task.task_id!r}\n".encode("ascii", "backslashreplace"))
-        own = hashlib.sha256(_dump(task)).digest()
+        own = _digest(task)
         content.update(own)
         total += int.from_bytes(own[:16], "big")
+        if known is not None:
+            known.append(int.from_bytes(own[-8:], "big"))
     return TaskDigest(
         tasks=count, ids=ids.hexdigest()[:32], content=content.hexdigest()[:32], unordered=f"{total % (1 << 128):032x}"
     )
+
+
+def _make_change_error(split: Split, what: str) -> RunFailed:
+    return RunFailed(
+        f"the {split} tasks have changed since this start read them: {what}. Nothing that changed was played. Put back what was "
+        "there and continue with --resume, or take the new ones with --resume --accept-changes data",
+        resumable=True,
+    )
+
+
+def _digest(task: Task) -> bytes:
+    return hashlib.sha256(_dump(task)).digest()
 
 
 def _dump(task: Task) -> bytes:

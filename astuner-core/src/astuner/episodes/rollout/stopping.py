@@ -51,8 +51,9 @@ def _watch_blocking(control: Control, loop: asyncio.AbstractEventLoop) -> None:
             turned.wait(BLOCKED_AFTER_S / 10)
             continue
         task = asyncio.current_task(loop)
-        line = find_line_of_thread(main)
-        if line is not None or (isinstance(task, OwnedTask) and task.code is not None):
+        line = find_line_of_thread(main, in_loop=True)
+        # The run's own tasks may block it for minutes: an engine that starts, or takes new weights.
+        if (task is None and line is not None) or (isinstance(task, OwnedTask) and task.code is not None):
             if line not in named:
                 named.add(line)
                 control.notify(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from astuner.model.rendering.system_messages import count_first_systems
@@ -16,34 +16,38 @@ LONGEST_SHOWN = 300
 """Characters of an answer that a notice shows."""
 
 
-def describe_losses(
-    shape: TemplateShape, *, tools_in_system: bool, tool_call_format: str, unread: tuple[str, str] | None
-) -> tuple[str, ...]:
-    """Return a notice for each part of a conversation that a template does not show as it is given.
+_TEMPLATE = "model.path: the model's chat template"
+
+
+def describe_tool_losses(shape: TemplateShape, *, tools_in_system: bool, tool_call_format: str) -> Iterator[str]:
+    """Yield a notice for each part of a conversation with tools that a template does not show as it is given."""
+    if not shape.shows_tools and tools_in_system:
+        yield f"{_TEMPLATE} does not show tools, so they go into the system message (model.tools_in_prompt)."
+    elif not shape.shows_tools:
+        yield f"{_TEMPLATE} does not show tools: the model sees only what the agent's own messages say about them."
+    if shape.inline_calls:
+        yield (
+            f"{_TEMPLATE} does not show tool calls, so they go into the text of an answer, as tool_call_format "
+            f"'{tool_call_format}' writes them, and are read from there."
+        )
+    if not shape.many_calls:
+        yield f"{_TEMPLATE} shows one tool call per message: only the first of an answer is returned."
+
+
+def describe_losses(shape: TemplateShape, *, tool_call_format: str, unread: tuple[str, str] | None) -> tuple[str, ...]:
+    """Return a notice for each part of any conversation that a template does not show as it is given.
 
     `unread`: an answer that it writes and that does not come back through the parser, and what is read of it.
     """
-    who = "model.path: the model's chat template"
     found = []
-    if not shape.shows_tools and tools_in_system:
-        found.append(f"{who} does not show tools, so they go into the system message (model.tools_in_prompt).")
-    elif not shape.shows_tools:
-        found.append(f"{who} does not show tools: the model sees only what the agent's own messages say about them.")
-    if shape.inline_calls:
-        found.append(
-            f"{who} does not show tool calls, so they go into the text of an answer, as tool_call_format '{tool_call_format}' "
-            "writes them, and are read from there."
-        )
     if not shape.shows_system:
-        found.append(f"{who} takes no system message, so it goes before the text of the first user message.")
-    if not shape.many_calls:
-        found.append(f"{who} shows one tool call per message: only the first of an answer is returned.")
+        found.append(f"{_TEMPLATE} takes no system message, so it goes before the text of the first user message.")
     if unread is not None:
         text, difference = unread
         shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
         found.append(
-            f"{who} writes an answer that tool_call_format '{tool_call_format}' does not read back: {shown!r} {difference}. So "
-            "will be what the model writes in this form; set model.tool_call_format if another one fits."
+            f"{_TEMPLATE} writes an answer that tool_call_format '{tool_call_format}' does not read back: {shown!r} {difference}."
+            " So will be what the model writes in this form; set model.tool_call_format if another one fits."
         )
     return tuple(found)
 

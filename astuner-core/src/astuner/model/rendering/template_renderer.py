@@ -15,7 +15,7 @@ from astuner.contract.errors import AstunerError
 from astuner.model.rendering.compiled_template import CompiledTemplate
 from astuner.model.rendering.encoding import LongText, PartwiseEncoder
 from astuner.model.rendering.errors import ApiError, bad_request
-from astuner.model.rendering.losses import describe_losses
+from astuner.model.rendering.losses import describe_losses, describe_tool_losses
 from astuner.model.rendering.reply_parser import Style
 from astuner.model.rendering.round_trip import TOOLS, WrittenAnswer, fit, recognise, write_answers
 from astuner.model.rendering.shape_probes import PROBE, USER, find_shape
@@ -110,13 +110,12 @@ class TemplateRenderer:
         self._write_call = make_call_writer(self.shape, self.tool_call_format)
         self.tools_in_system: bool = self._choose_tool_place(tools_in_prompt)
         """Whether tools are described in the system message; otherwise the template shows them, or drops them."""
-        self.notices: tuple[str, ...] = describe_losses(
-            self.shape,
-            tools_in_system=self.tools_in_system,
-            tool_call_format=self.tool_call_format,
-            unread=self._find_unread(style),
-        )
+        read_as, unread = self.tool_call_format, self._find_unread(style)
+        self.notices: tuple[str, ...] = describe_losses(self.shape, tool_call_format=read_as, unread=unread)
         """What the template cannot show, and where it goes instead; for the user, before the first episode."""
+        tools = describe_tool_losses(self.shape, tools_in_system=self.tools_in_system, tool_call_format=read_as)
+        self.tool_notices: tuple[str, ...] = tuple(tools)
+        """The same of tools and their calls; before the first call that offers some."""
         if streamed_calls == "pieces" and isinstance(self._make_parser, Style):
             from astuner.model.rendering.tool_calls.begun_calls import PiecewiseParser
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import cache
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from astuner.contract.protocols import EpisodeStore
 from astuner.episodes.containment.endings import UserInterrupt
@@ -18,8 +23,9 @@ from astuner.runs.driver.signal_watch import SignalWatch
 if TYPE_CHECKING:
     from astuner.settings.plugins.hooks import Hooks
 
+T = TypeVar("T")
 
-STOPPING = "stopping: the state is being saved; a second signal ends the run at once"
+STOPPING = "stopping: an update or a save under way is finished, then the state is saved; a second signal ends the run at once"
 
 
 class RunControl:
@@ -152,18 +158,22 @@ def stop_on_signals(
     before: dict[int, Any] = {}
     handlers: dict[int, Any] = {}
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        for ending in (signal.SIGINT, signal.SIGTERM):
-            usual = before[ending]
-            handlers[ending] = _interrupt if usual is signal.default_int_handler else usual
-            signal.signal(ending, handlers[ending])
-        control.request_stop()
+    @cache
+    def announce() -> None:
+        control.ensure_stop()
         try:
             say(STOPPING)
         except Exception:  # noqa: BLE001 - the signal may arrive inside a print or an import, which then fails a second time
             # The reader may be gone, as `tee` is after Ctrl-C.
             with suppress(OSError):
                 os.write(2, f"warning: {STOPPING}\n".encode())
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            usual = before[ending]
+            handlers[ending] = _interrupt if usual is signal.default_int_handler else usual
+            signal.signal(ending, handlers[ending])
+        announce()
 
     def save(number: int, frame: FrameType | None) -> None:
         control.request_save()
@@ -180,12 +190,36 @@ def stop_on_signals(
         before[number] = signal.signal(number, handler)
     control.keep_handlers = put_back
     try:
-        with SignalWatch(control.ensure_stop, end_by_force or (lambda: None)):
+        with SignalWatch(announce, end_by_force or (lambda: None)):
             yield
     finally:
         control.keep_handlers = lambda: None
         for signal_number, earlier in before.items():
             signal.signal(signal_number, earlier)
+
+
+def call_without_loop(act: Callable[[], T], switch: StopSwitch) -> T:
+    """Call here if no event loop runs in this thread, else in another thread, and return the result.
+
+    While this thread waits for the other one, a first Ctrl-C or SIGTERM uses the switch; a second one is raised here, and the
+    other thread ends alone.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return act()
+    result: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            result.set_result(context.run(act))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            result.set_exception(error)
+
+    with stop_on_signals(switch, lambda text: print(f"warning: {text}", file=sys.stderr, flush=True)):
+        threading.Thread(target=work, name="astuner-run", daemon=True).start()
+        return result.result()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,6 +88,16 @@ def drive(
 ) -> None:
     """Consume a backbone's events to their end."""
     trainer = run_info.config.trainer_common
+
+    def report_groups(event: StepReport | ValidationReport) -> None:
+        loggers.log_episodes(event.step, event.groups)
+        for group in event.groups:
+            hooks.group_judged(group)
+            for episode in group.episodes:
+                hooks.episode_finished(episode)
+        for text in progress.faults.add(event.groups):
+            control.notify(text, "warning")
+
     # Even after an error here, the backbone's `finally` blocks run before anything else is closed.
     with explain_exhaustion(), forget_lost_episodes(replayed.store), closing(events):
         has_tokenizer = False
@@ -99,10 +109,7 @@ def drive(
                     event = replayed.correct(event)
                     progress.step = event.step
                     loggers.log(event.step, event.metrics)
-                    loggers.log_episodes(event.step, event.groups)
-                    _report_groups(hooks, event.groups)
-                    for text in progress.faults.add(event.groups):
-                        control.notify(text, "warning")
+                    report_groups(event)
                     hooks.step_finished(event)
                     directory.write_state(step=event.step)
                     if (warning := progress.check_signal(event)) is not None:
@@ -112,14 +119,11 @@ def drive(
                         progress.before, progress.before_groups = event.metrics, event.groups
                     progress.after, progress.after_groups = event.metrics, event.groups
                     loggers.log(event.step, event.metrics)
-                    loggers.log_episodes(event.step, event.groups)
                     if trainer.keep_best and event.step > 0 and RANKED in event.metrics:
                         from astuner.runs.store.checkpoints import record_validation
 
                         record_validation(directory, event.step, RANKED, event.metrics[RANKED])
-                    _report_groups(hooks, event.groups)
-                    for text in progress.faults.add(event.groups):
-                        control.notify(text, "warning")
+                    report_groups(event)
                     hooks.validation_finished(event)
                 case CheckpointSaved():
                     from astuner.runs.store.checkpoints import prune_checkpoints
@@ -131,10 +135,3 @@ def drive(
                     hooks.checkpoint_saved(event.step, Path(event.path))
                 case Notice():
                     control.notify(event.text, event.level)
-
-
-def _report_groups(hooks: Hooks, groups: Sequence[Group]) -> None:
-    for group in groups:
-        hooks.group_judged(group)
-        for episode in group.episodes:
-            hooks.episode_finished(episode)

@@ -41,7 +41,8 @@ def start_run(request: RunRequest, switch: StopSwitch | None = None) -> RunOutco
         record = _hold_directory(directory, plan, stack)
         if is_throwaway(plan) and not request.resumes:
             delete_leftovers(directory)
-        start = choose_start(directory, plan, resume=request.resumes, resume_from=request.resume_from)
+        accepted, back_to = request.accept_changes, request.resume_from
+        start = choose_start(directory, plan, resume=request.resumes, resume_from=back_to, accepted=accepted)
         if not start.resumed:
             directory.metrics.unlink(missing_ok=True)
             if directory.trained_tokens.exists():

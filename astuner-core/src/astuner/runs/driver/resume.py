@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatch
@@ -9,7 +10,10 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from attrs import frozen
+
 from astuner.contract.errors import ConfigError, Problem
+from astuner.runs.driver.stored_configuration import StoredConfig
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.training.schedule import compute_learning_rate
 from astuner.settings.config.places import ROOT, format_path
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
 """Keys that set the length of a run; a finished run continues when one of them has grown."""
+_PUT_BACK = "Put it back, or start a new run with another experiment_name"
 
 
 def is_same_length(directory: RunDirectory, plan: Plan) -> bool:
@@ -53,31 +58,55 @@ def drop_episodes_of_other_rates(
     return None
 
 
-def check_same_run(directory: RunDirectory, plan: Plan, *, apart_from: Collection[str] = ()) -> None:
+@frozen(kw_only=True)
+class ChangesOfVersions:
+    """What another version of astuner, and not the user, has changed about the configuration of a run."""
+
+    defaults: tuple[str, ...] = ()
+    """Keys whose value changed although nobody set them, and keys that were set and no longer exist."""
+    gone: tuple[str, ...] = ()
+    """Other keys that no longer exist, with the values that they had."""
+
+
+def check_same_run(
+    directory: RunDirectory, plan: Plan, *, apart_from: Collection[str] = (), accepted: Collection[str] | None = None
+) -> ChangesOfVersions:
     """Raise `ConfigError` naming every key that has another value than when the run was started and may not change.
 
-    `apart_from` are keys and sections, without the root, that may have another value too.
+    `apart_from` are keys and sections, without the root, that may have another value too. Returns what another version changed;
+    its `defaults` are an error too unless "defaults" is `accepted`; None for a command that accepts nothing.
     """
-    problems = [
-        Problem(
-            key=key,
-            message=f"was {before!r} when {directory.path.name} was started and is {now!r} now; a resumed run "
-            "keeps it. Put it back, or start a new run with another experiment_name",
-        )
-        for key, before, now in sorted(_find_changed_keys(directory, plan), key=itemgetter(0))
-        if not _may_change(_remove_root(key)) and not _is_in(_remove_root(key), apart_from)
-    ]
-    problems += [
-        Problem(
-            key=key,
-            message=f"the value of {written} is another one than when {directory.path.name} was started; a resumed run keeps it. "
-            "Put it back, or start a new run with another experiment_name",
-        )
-        for key, written in _find_changed_variables(directory, plan)
-        if not _may_change(_remove_root(key)) and not _is_in(_remove_root(key), apart_from)
-    ]
+    name, stored = directory.path.name, StoredConfig.read(directory)
+    known, user_keys, defaults, problems = stored.given, plan.loaded.user_keys, list[str](), list[Problem]()
+
+    def may(key: str) -> bool:
+        return _may_change(key) or _is_in(key, apart_from)
+
+    def add_default(key: str, change: str, *ways: str) -> None:
+        defaults.append(f"{key} {change}")
+        if "defaults" not in (accepted or ()):
+            flag = () if accepted is None else ("--accept-changes defaults accepts it",)
+            problems.append(Problem(key=key, message="; ".join([change, *ways, *flag])))
+
+    for key, before, now in sorted(_find_changed_keys(directory, plan), key=itemgetter(0)):
+        short, was = _remove_root(key), f"was {_format(before)} when {name} was started and is {_format(now)} now"
+        if may(short):
+            continue
+        if short != key and not _is_in(short, known) and not _is_in(short, user_keys):
+            add_default(key, f"{was}, by default", f"set it to {json.dumps(before, default=str)} to continue as before")
+        else:
+            problems.append(Problem(key=key, message=f"{was}; a resumed run keeps it. {_PUT_BACK}"))
+    for key, value in stored.gone.items():
+        if _is_in(key, known) and not may(key):
+            add_default(f"{ROOT}.{key}", f"was {value!r} when {name} was started, and there is no such key any more")
+    for key, written in _find_changed_variables(directory, plan):
+        if not may(_remove_root(key)):
+            text = f"the value of {written} is another one than when {name} was started"
+            problems.append(Problem(key=key, message=f"{text}; a resumed run keeps it. {_PUT_BACK}"))
     if problems:
         raise ConfigError(problems)
+    gone = (f"{key} (was {value!r})" for key, value in stored.gone.items() if may(key) or not _is_in(key, known))
+    return ChangesOfVersions(defaults=tuple(defaults), gone=tuple(gone))
 
 
 def _count_steps(tree: Mapping[str, Any], tasks: TaskSampler) -> int:
@@ -99,15 +128,18 @@ def _may_change(key: str) -> bool:
     return any(fnmatch(place, may) for may in read_core_keys().may_change for place in (key, key.partition("[")[0]))
 
 
+def _format(value: Any) -> str:
+    return "not set" if value is None else repr(value)
+
+
 def _load_configurations(directory: RunDirectory, plan: Plan) -> tuple[Any, Any]:
-    """Return the resolved configuration of the last start and of this one."""
+    """Return the resolved configuration of the last start, with a value for each present key, and that of this one."""
     import yaml
 
     from astuner.settings.config.show import to_yaml
 
     now = yaml.safe_load(to_yaml(plan.loaded))
-    record = directory.read_config()
-    return (now if record is None else record["resolved"]), now
+    return StoredConfig.read(directory).tree or now, now
 
 
 def _find_changed_variables(directory: RunDirectory, plan: Plan) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
@@ -26,8 +26,8 @@ from astuner.runs.driver.run_messages import RunMessages
 from astuner.runs.driver.run_outcome import RunOutcome
 from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.driver.run_story import tell_story
-from astuner.runs.driver.sources import collect_code, collect_sources
-from astuner.runs.driver.start_step import StartStep
+from astuner.runs.driver.sources import check_models, collect_code, collect_sources
+from astuner.runs.driver.start_step import StartStep, prepare_resume
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import EpisodeFiles
 from astuner.runs.store.kept_tokenizer import keep_tokenizer
@@ -143,8 +143,6 @@ class RunSession:
             self.notify(ended)
         facts = collect_run_facts(plan) | {"sources": collect_sources(plan, reader, tasks)}
         if self._start.resumed:
-            from astuner.runs.driver.resume_preparation import prepare_resume
-
             accepted = self._request.accept_changes
             for notice in prepare_resume(self._directory, plan, self._store, tasks, self._start, facts, accepted):
                 self.notify(notice)
@@ -181,7 +179,7 @@ class RunSession:
             try:
                 if not self.control.stop:
                     drive(
-                        begin(self, backbone, tasks),
+                        self._check_model(begin(self, backbone, tasks)),
                         run_info=self.info,
                         directory=self._directory,
                         loggers=self._loggers,
@@ -199,6 +197,14 @@ class RunSession:
         if self.control.stop:
             raise Interrupted(f"stopped after step {self._progress.step}")
         self._directory.write_state(status="finished")
+
+    def _check_model(self, events: Generator[Event]) -> Generator[Event]:
+        """Pass events on; raises `RunFailed` at the first one, when all is loaded, if the model was replaced meanwhile."""
+        with closing(events):
+            for number, event in enumerate(events):
+                if number == 0:
+                    check_models(self._plan, self._directory.run.get("sources", {}).get("model", {}))
+                yield event
 
     def _finish(self, exit_code: int) -> None:
         for text in self._progress.faults.summarise():
@@ -255,8 +261,7 @@ class RunSession:
         try:
             made = [dict(made.row()) for made in self._hooks.provenance]
             sources = self._directory.run.get("sources", {})
-            # Modules that were imported since the start; of the others, the code as it ran counts.
-            sources["code"] = {**collect_code(self._plan), **sources.get("code", {})}
+            sources["code"] = collect_code(self._plan, sources.get("code", {}))
             self._directory.amend_run(made=made, sources=sources)
         except (AstunerError, OSError) as full:
             # An agent may have removed the working directory.

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -45,31 +46,21 @@ class SignalWatch:
         os.close(self._pipe[1])
 
     def _watch(self) -> None:
-        seen = 0
+        seen, acts = 0, {1: (HANDLED_WITHIN_S, self.request_stop), 2: (ENDED_WITHIN_S, self.end_by_force)}
         try:
             while number := self._read():
-                if number not in ENDING:
-                    continue
-                seen += 1
-                if seen == 1:
-                    threading.Thread(target=self._await_handling, name="astuner-signal-watch", daemon=True).start()
-                elif seen == 2:
-                    threading.Thread(target=self._await_end, name="astuner-signal-watch", daemon=True).start()
+                seen += number in ENDING
+                if number in ENDING and (late := acts.get(seen)):
+                    threading.Thread(target=self._act_later, args=late, name="astuner-signal-watch", daemon=True).start()
         finally:
             os.close(self._pipe[0])
 
     def _read(self) -> int:
         """Return the number of the next signal, 0 at the end."""
-        try:
-            read = os.read(self._pipe[0], 1)
-        except OSError:
-            return 0
-        return read[0] if read else 0
+        with suppress(OSError):
+            return next(iter(os.read(self._pipe[0], 1)), 0)
+        return 0
 
-    def _await_handling(self) -> None:
-        if not self._over.wait(HANDLED_WITHIN_S):
-            self.request_stop()
-
-    def _await_end(self) -> None:
-        if not self._over.wait(ENDED_WITHIN_S):
-            self.end_by_force()
+    def _act_later(self, after_s: float, act: Callable[[], object]) -> None:
+        if not self._over.wait(after_s):
+            act()

@@ -1,4 +1,4 @@
-"""What changed since a run was last started, besides its configuration: refused for tasks and model, reported for code."""
+"""What changed since a run was last started, besides keys of its user: refused for tasks and model, reported for code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import frozen
 from astuner.contract.errors import UsageError
 from astuner.runs.store.fingerprints import compare_fingerprints
 
-Kind = Literal["data", "model", "code"]
+Kind = Literal["data", "model", "code", "defaults"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _NOUNS = {"train": "training", "validation": "validation"}
@@ -23,6 +23,8 @@ class SourceChanges:
     data: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
+    """Of keys that nobody set, which another version has changed."""
     versions: tuple[str, ...] = ()
     """Of packages."""
     rewritten: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from attrs import asdict
 
+from astuner.contract.errors import RunFailed
 from astuner.contract.protocols import ReaderTraits, read_traits
-from astuner.runs.store.fingerprints import fingerprint_file, fingerprint_files, fingerprint_model, name_file
+from astuner.runs.store.fingerprints import compare_fingerprints as compare
+from astuner.runs.store.fingerprints import fingerprint_bytes, fingerprint_file, fingerprint_files, fingerprint_model, name_file
 from astuner.settings.config.adapters import read_adapters
+from astuner.settings.plugins.kept_sources import KeepingLoader
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Reader
@@ -35,23 +38,43 @@ def collect_sources(plan: Plan, reader: Reader, tasks: TaskSampler) -> dict[str,
     return {"data": data, "code": collect_code(plan), "model": _fingerprint_models(plan.loaded.config.model.path)}
 
 
-def collect_code(plan: Plan) -> dict[str, str]:
-    """Return the fingerprints of the user's code that is loaded: modules below the YAML's directory, and what it names."""
+def collect_code(plan: Plan, earlier: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the fingerprints of the user's code that is loaded: modules below the YAML's directory, and what it names.
+
+    Of a file whose text was not kept when it was loaded, the `earlier` fingerprint counts, if there is one.
+    """
     directory = plan.loaded.directory.resolve()
-    loaded = dict(_list_loaded_files())
-    files = {path for path in loaded.values() if _is_of_project(path, directory)}
-    fingerprints = fingerprint_files(files, directory)
+    loaded = {name: (path, source) for name, path, source in _list_loaded_files()}
+    found = {path: (name_file(path, directory), source) for path, source in loaded.values() if _is_of_project(path, directory)}
     for target in _list_targets(plan):
         module = target.rpartition(":")[0]
-        path = Path(module) if module.endswith(".py") else loaded.get(module)
-        if path is not None and path.is_file() and path.resolve() not in files:
-            name = name_file(path.resolve(), directory) if module.endswith(".py") else module
+        path, source = (Path(module).resolve(), None) if module.endswith(".py") else loaded.get(module, (None, None))
+        if path is not None and path.is_file():
+            found.setdefault(path, (name_file(path, directory) if module.endswith(".py") else module, source))
+    fingerprints = dict(earlier or {})
+    for path, (name, source) in found.items():
+        if source is not None:
+            fingerprints[name] = fingerprint_bytes(source)
+        elif name not in fingerprints and path.is_file():
             fingerprints[name] = fingerprint_file(path)
     return fingerprints
 
 
-def _list_loaded_files() -> Iterator[tuple[str, Path]]:
-    """Yield each module's name and file, links resolved."""
+def check_models(plan: Plan, earlier: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise `RunFailed` if the files of the model are other ones than those with the `earlier` fingerprints."""
+    now = _fingerprint_models(plan.loaded.config.model.path)
+    changed = [
+        f"{name} {what}" for part in earlier.keys() & now.keys() for name, what in compare(earlier[part], now[part]).items()
+    ]
+    if changed:
+        raise RunFailed(
+            f"the files of the model have changed while it was loaded: {'; '.join(changed)}. Nothing is saved. Put back what was "
+            "there and start the same command with --resume, or take the new ones with --resume --accept-changes model"
+        )
+
+
+def _list_loaded_files() -> Iterator[tuple[str, Path, bytes | None]]:
+    """Yield each module's name, its file, links resolved, and the text that it was loaded from if that was kept."""
     # Thousands of files lie in a few hundred folders; each folder is resolved once.
     resolve_folder = cache(os.path.realpath)
     for name, module in list(sys.modules.items()):
@@ -60,7 +83,12 @@ def _list_loaded_files() -> Iterator[tuple[str, Path]]:
         if isinstance(origin, str) and origin.endswith(".py"):
             folder, file = os.path.split(origin)
             path = os.path.join(resolve_folder(folder), file)
-            yield name, Path(os.path.realpath(path) if os.path.islink(path) else path)
+            loader = getattr(module.__dict__.get("__spec__"), "loader", None)
+            yield (
+                name,
+                Path(os.path.realpath(path) if os.path.islink(path) else path),
+                loader.source if isinstance(loader, KeepingLoader) else None,
+            )
 
 
 def _is_of_project(path: Path, directory: Path) -> bool:

@@ -25,13 +25,4 @@ __all__ = [
 
 # Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
-    __getattr__ = import_on_use(
-        __name__,
-        {
-            "metric_names": "find_metric_name",
-            "run": "Run",
-            "run_search": "RECORD list_run_paths open_run",
-            "stored_tokenizer": "StoredTokenizer",
-            "summary": "REWARD VALIDATION summarise",
-        },
-    )
+    __getattr__ = import_on_use(__name__, __file__)

@@ -92,6 +92,16 @@ def check_intact(checkpoint: Path, others: Sequence[Path] = ()) -> None:
         raise DamagedCheckpoint(checkpoint, damage, remedy)
 
 
+def delete_unfinished(directory: RunDirectory) -> list[str]:
+    """Delete what a save that was killed has left; return it, with its size."""
+    found = []
+    for path in sorted(directory.checkpoints.glob("writing_*")):
+        size = sum(file.lstat().st_size for file in path.rglob("*"))
+        shutil.rmtree(path, ignore_errors=True)
+        found.append(f"{path.name} ({size / 1e6:,.1f} MB)")
+    return found
+
+
 def set_aside(directory: RunDirectory, *, after: int) -> None:
     """Take the name from checkpoints of later steps, the last first: a run that goes on from an earlier one repeats them.
 

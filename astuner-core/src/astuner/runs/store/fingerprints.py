@@ -38,6 +38,11 @@ def fingerprint_file(path: Path) -> str:
     return f"{size}:{digest.hexdigest()[:32]}"
 
 
+def fingerprint_bytes(content: bytes) -> str:
+    """Return the fingerprint of a file with this content, of up to `WHOLE` bytes."""
+    return f"{len(content)}:{hashlib.sha256(content).hexdigest()[:32]}"
+
+
 def fingerprint_files(paths: Iterable[Path], relative_to: Path) -> dict[str, str]:
     """Return the fingerprints of the files that exist, by their paths as seen from a directory."""
     return {name_file(path, relative_to): fingerprint_file(path) for path in sorted(set(paths)) if path.is_file()}

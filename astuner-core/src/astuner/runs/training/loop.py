@@ -22,6 +22,7 @@ from astuner.episodes.judging.advantages import WeightedSample, compute_advantag
 from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
 from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.metric_rows import read_metric_rows
 from astuner.runs.training.group_filter import PlayedGroups, filter_groups
 from astuner.runs.training.learner import Learner, LearnerTraits
 from astuner.runs.training.mismatch import MismatchWatch
@@ -46,8 +47,8 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     recorder, traits = TokenRecorder.open(directory, settings.token_record), read_traits(learner, LearnerTraits)
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         watch = MismatchWatch(warn=control.notify, sampled_by=rollouts.sampled_by)
-        if start == 0 and settings.val_before_train:
-            yield from _validate(rollouts, tasks, 0, watch)
+        if settings.val_before_train if start == 0 else _lacks_validation(directory, start):
+            yield from _validate(rollouts, tasks, start, watch)
         ahead: PlayedGroups | None = None
         clock = StepClock()
         for step in range(start + 1, total + 1):
@@ -80,16 +81,16 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             yield StepReport(step=step, metrics=metrics, groups=(*groups, *played.left_out))
             last = step == total
             validates = _is_due(settings.test_freq, step) or (last and (settings.test_freq > 0 or settings.val_before_train))
-            if validates and not (yield from _validate(rollouts, tasks, step, watch)):
-                break
             whole = step
+            if validates and not (yield from _validate(rollouts, tasks, step, watch)):
+                directory.write_state(validation_due=step)
+                break
             asked = control.take_save()
             if last or asked or _is_due(settings.save_freq, step) or (settings.keep_best and validates):
                 saved = step
                 yield _save(directory, learner, step)
             if control.stop:
                 break
-        # A step whose validation was cut short is not saved: resuming replays it, so that no report is missing.
         if control.stop and learner.step == whole > saved:
             yield _save(directory, learner, whole)
 
@@ -168,6 +169,12 @@ def _validate(rollouts: Rollouts, tasks: TaskSource, step: int, watch: MismatchW
         metrics = compute_validation_metrics(groups) | watch.measure_validation(step, *rollouts.score(groups))
         yield ValidationReport(step=step, metrics=metrics, groups=tuple(groups))
     return groups is not None
+
+
+def _lacks_validation(directory: RunDirectory, step: int) -> bool:
+    """Whether a stop cut the validation of a step short that was saved nevertheless, and none was logged since."""
+    logged = (row["step"] == step and row["kind"] == "validation" for row in read_metric_rows(directory.metrics).rows)
+    return directory.state.get("validation_due") == step and not any(logged)
 
 
 def _save(directory: RunDirectory, learner: Learner, step: int) -> CheckpointSaved:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 from attrs.validators import ge
 
-from astuner.settings.config.components import OpenSection
+from astuner.settings.config.components import OpenSection, check_positive
 
 COMMAND = "astuner_agents:Command"
 """The workflow that plays the section `agent`."""
@@ -26,11 +26,6 @@ class Sandbox(OpenSection):
     type: str = "local"
     """The sandbox; `astuner plugin list --kind sandbox` shows those installed. `local` bounds a program and protects nothing from
     it."""
-
-
-def _check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None and not value > 0:
-        raise ValueError(f"'{attribute.name}' must be > 0, or null for no limit: {value}")
 
 
 @frozen(kw_only=True)
@@ -67,7 +62,7 @@ class Agent:
     the model `{model}@TAG` (docs/recording.md): with `[agent]` the calls that it makes with such a model are not trained."""
     max_collect_bytes: int = field(default=1024 * 1024, validator=ge(0))
     """Most bytes of these files in all; what does not fit is left out, in the order of the paths."""
-    timeout_s: float | None = field(default=600.0, validator=_check_positive)
+    timeout_s: float | None = field(default=600.0, validator=check_positive)
     """Longest that the program may run; an episode that takes longer fails with the reason `timeout`."""
     max_output_bytes: int = field(default=8 * 1024 * 1024, validator=ge(1))
     """Most bytes of stdout, and of stderr; an episode whose program writes more fails."""

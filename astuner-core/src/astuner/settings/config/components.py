@@ -49,7 +49,8 @@ class TaskReader(OpenSection):
     """The reader."""
 
 
-def _check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> None:
+def check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> None:
+    """Refuse a limit that is not positive; null is none."""
     if value is not None and not value > 0:
         raise ValueError(f"'{attribute.name}' must be > 0, or null for no limit: {value}")
 
@@ -68,7 +69,7 @@ class TaskJudge(OpenSection):
     """Most tokens of its answer."""
     judges: tuple[JudgeChoice, ...] = ()
     """Several judges, whose rewards are combined, instead of `judge_type`."""
-    timeout_s: float | None = field(default=600.0, validator=_check_positive)
+    timeout_s: float | None = field(default=600.0, validator=check_positive)
     """Longest that a judge may take for an episode, or for a group if it compares siblings, and again to observe an episode;
     null sets no limit. With several judges, each has this time."""
     reward: RewardComposition = field(factory=RewardComposition)

@@ -10,17 +10,12 @@ from attrs.validators import and_, ge, gt, le, optional
 
 from astuner.contract.plain_values import LARGEST_REWARD, read_number
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
-from astuner.settings.config.components import OpenSection
+from astuner.settings.config.components import OpenSection, check_positive
 
 
 def _check_top_k(_: Any, attribute: Attribute[Any], value: int) -> None:
     if value != -1 and value < 1:
         raise ValueError(f"'{attribute.name}' must be -1 (the whole vocabulary) or at least 1: {value}")
-
-
-def _check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None and value <= 0:
-        raise ValueError(f"'{attribute.name}' must be > 0, or null for no limit: {value}")
 
 
 def _check_count(_: Any, attribute: Attribute[Any], value: int | str) -> None:
@@ -148,9 +143,9 @@ class Rollout(OpenSection):
     isolation: Literal["async", "thread", "process"] = "async"
     """Where workflows run: all in one event loop, or each in a separate thread or process, for those that block. A workflow
     whose `execute` is a plain `def` runs in a thread where others run in the loop."""
-    episode_timeout_s: float | None = field(default=1800.0, validator=_check_positive)
+    episode_timeout_s: float | None = field(default=1800.0, validator=check_positive)
     """Longest an episode may take; null sets no limit."""
-    llm_timeout_s: float | None = field(default=600.0, validator=_check_positive)
+    llm_timeout_s: float | None = field(default=600.0, validator=check_positive)
     """Longest one model call may take; null sets no limit."""
     max_retries: int = field(default=2, validator=ge(0))
     """How often an episode is played again after a failure that the model did not cause: its environment, the engine, a

@@ -43,6 +43,7 @@ class CoreKeys:
     may_change: Sequence[str]
     inapplicable: Mapping[str, str]
     refused: Mapping[str, str]
+    before: Mapping[str, Any]
 
 
 @cache

@@ -12,6 +12,7 @@ from types import ModuleType
 
 from astuner.contract.protocols import Candidate
 from astuner.episodes.containment.process_state import MODULE_OF_FILE
+from astuner.settings.plugins.kept_sources import KeepingLoader, keep_sources
 from astuner.settings.plugins.module_files import MissingName, find_import_root, find_source
 
 
@@ -20,6 +21,7 @@ def make_entry_point(candidate: Candidate) -> EntryPoint:
     directory = candidate.config_dir or Path.cwd()
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
+    keep_sources(str(directory))
     place, _, attribute = candidate.target.rpartition(":")
     if not place.endswith(".py") and isinstance(find_source(place, directory), MissingName):
         root = find_import_root(place, directory)
@@ -73,7 +75,7 @@ def _find_importable_name(file: Path, directory: Path) -> str | None:
 def _import_alone(file: Path) -> str:
     digest = hashlib.sha256(str(file).encode()).hexdigest()[:12]
     name = f"{MODULE_OF_FILE}{digest}_{file.stem if file.stem.isidentifier() else 'module'}"
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = importlib.util.spec_from_file_location(name, file, loader=KeepingLoader(name, str(file)))
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} cannot be imported")
     module = importlib.util.module_from_spec(spec)

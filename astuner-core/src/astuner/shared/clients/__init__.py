@@ -47,18 +47,4 @@ __all__ = [
 
 # Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
-    __getattr__ = import_on_use(
-        __name__,
-        {
-            "backoff": "parse_retry_after pause_before_retry spread",
-            "blocking": "Run call_with_runner run_blocking wait_until",
-            "fences": "fence",
-            "llm": "AnswerMalformed AnswerRefused ContentFailure LLMClient LLMFailed",
-            "llm_budget": "Budget LLMBudgetSpent Limits Usage",
-            "llm_cache": "LLMCache",
-            "llm_endpoint": "find_endpoint",
-            "llm_json": "ask_for_json",
-            "llm_options": "LLMOptions",
-            "prompts": "Language Prompt fill_prompt load_prompt load_user_prompt",
-        },
-    )
+    __getattr__ = import_on_use(__name__, __file__)

@@ -46,21 +46,4 @@ __all__ = [
 
 # Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
-    __getattr__ = import_on_use(
-        __name__,
-        {
-            "gpus": "gpu_count",
-            "json_child": "JsonChild JsonProgram",
-            "json_lines": "JsonLines end_child",
-            "log_lines": "select_telling_lines",
-            "ports": "LOOPBACK accepts free_port",
-            "process_environment": "export_variables",
-            "process_members": "MARK",
-            "program_handle": "ProgramHandle",
-            "program_launch": "ProgramSpec attach launch",
-            "program_record": "Kind Lease ProgramRecord",
-            "program_registry": "list_programs register_run",
-            "readiness": "wait_until_ready",
-            "resource_bounds": "set_limit",
-        },
-    )
+    __getattr__ = import_on_use(__name__, __file__)

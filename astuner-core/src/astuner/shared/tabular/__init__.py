@@ -23,12 +23,4 @@ __all__ = [
 
 # Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
-    __getattr__ = import_on_use(
-        __name__,
-        {
-            "cell_values": "convert_to_json parse_json_columns",
-            "json_rows": "read_json_rows",
-            "strict_json": "parse_json",
-            "task_rows": "Row UniqueIds make_content_id make_tasks",
-        },
-    )
+    __getattr__ = import_on_use(__name__, __file__)

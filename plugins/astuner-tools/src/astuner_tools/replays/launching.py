@@ -7,8 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from astuner.runs.driver.control import StopSwitch
-from astuner.runs.driver.separate_thread import call_without_loop
+from astuner.runs.driver.control import StopSwitch, call_without_loop
 from astuner.runs.inspection.run import Run
 from astuner.runs.inspection.run_search import open_run
 from astuner.runs.launching import Overrides, check_environment, hold_process, list_items

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from astuner.breakpoints.terminal import TERMINAL
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _ROWS = 12
 """Rows that the live table shows: what is above it on the screen stays readable."""
+LINE_EVERY_S = 60.0
 
 
 class ConsoleLogger:
@@ -24,8 +26,9 @@ class ConsoleLogger:
 
     traits = LoggerTraits(shows_progress=True, shows_notices=True, links_steps=True)
 
-    def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+    def __init__(self, title: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream or sys.stderr, clock
+        self._printed_at_s = clock()
         self._live = _LiveTable(title, self._stream) if self._stream.isatty() else None
 
     @classmethod
@@ -38,6 +41,7 @@ class ConsoleLogger:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Show the metrics of a step or of a validation."""
+        self._printed_at_s = self._clock()
         if self._live is not None:
             self._live.show(step, metrics)
             return
@@ -63,9 +67,12 @@ class ConsoleLogger:
             print(text, file=self._stream, flush=True)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show progress, if the output can be overwritten later."""
+        """Show progress; in output that cannot be overwritten later, a line a minute."""
         if self._live is not None:
             self._live.progress(what, done, total)
+        elif self._clock() - self._printed_at_s >= LINE_EVERY_S:
+            self._printed_at_s = self._clock()
+            print(f"{what}: {done} of {total}", file=self._stream, flush=True)
 
     def close(self) -> None:
         """Leave the last state on the screen and release the terminal."""

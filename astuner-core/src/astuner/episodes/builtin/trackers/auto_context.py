@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from attrs.validators import ge
 
-from astuner.contract.protocols import ContextRoom, EpisodeIdentity, Tracked, TrackerTraits
-from astuner.contract.schema import Call, Message
-from astuner.episodes.builtin.trackers.summaries import Summarise, make_llm_summariser, make_model_summariser
-from astuner.episodes.builtin.trackers.timeline import TimelineTracker
-from astuner.episodes.builtin.trackers.window_policy import WindowPolicy
+from astuner.contract.protocols import ContextRoom
+from astuner.contract.schema import Message
+from astuner.episodes.builtin.trackers.summaries import make_llm_summariser, make_model_summariser
+from astuner.episodes.builtin.trackers.window_policy import WindowTracker
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import RunInfo
 
 
-class AutoContextTracker:
+class AutoContextTracker(WindowTracker):
     """When a conversation grows too long, everything except its beginning and last turns becomes a summary.
 
     Summaries that the model under training writes are calls like any other, and trained; samples are those of `timeline`.
     """
-
-    traits = TrackerTraits(manages_context=True)
 
     @frozen(kw_only=True)
     class Options:
@@ -38,11 +35,6 @@ class AutoContextTracker:
         keep_turns: int = field(default=1, validator=ge(1))
         """Last turns that stay as they are; fewer where these do not fit."""
 
-    def __init__(self, options: Options | None = None, *, summarise: Summarise | None = None, summary_tokens: int = 0) -> None:
-        """`summarise` makes the summaries, of at most `summary_tokens`; without it the older part is left out."""
-        self._options = options or self.Options()
-        self._policy = WindowPolicy(keep_turns=self._options.keep_turns, summarise=summarise, summary_tokens=summary_tokens)
-
     @classmethod
     def from_run(cls, options: Options, run_info: RunInfo) -> AutoContextTracker:
         """Make one; raises `NoEndpoint` if it needs an LLM and there is none."""
@@ -55,17 +47,9 @@ class AutoContextTracker:
         summarise = make_llm_summariser(run_info, "context_tracker.auto_context with train_sp_action: false")
         return cls(options, summarise=summarise, summary_tokens=tokens)
 
-    def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
-        """Return one sample per path: those that end with a summary by the model, and those that continue from one."""
-        return evolve(TimelineTracker().samples(calls, identity), notices=self._policy.notices)
-
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
         """Return the conversation, or a window with a summary."""
         shown = self._policy.show(messages)
         if await room.count_tokens(shown) <= min(self._options.token_num_trigger_clip, room.max_prompt_tokens):
             return shown
         return await self._policy.move(messages, room)
-
-    def action(self, reply: Message) -> Message:
-        """Return the reply."""
-        return reply

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-from astuner.contract.protocols import ContextRoom
-from astuner.contract.schema import Message
+from attrs import evolve
+
+from astuner.contract.protocols import ContextRoom, EpisodeIdentity, Tracked, TrackerTraits
+from astuner.contract.schema import Call, Message
 from astuner.episodes.builtin.trackers.context_window import ContextWindow
 from astuner.episodes.builtin.trackers.summaries import Summarise, fold
+from astuner.episodes.builtin.trackers.timeline import TimelineTracker
 
 
 class WindowPolicy:
@@ -62,3 +66,23 @@ class WindowPolicy:
         if self._window is None:
             self._window = ContextWindow.begin(messages)
         return self._window
+
+
+class WindowTracker:
+    """A tracker that shows a window of a conversation; its samples are those of `timeline`, one per path."""
+
+    traits = TrackerTraits(manages_context=True)
+    Options: type[Any]
+
+    def __init__(self, options: Any = None, *, summarise: Summarise | None = None, summary_tokens: int = 0) -> None:
+        """`summarise` makes the summaries, of at most `summary_tokens`; without it what is not shown is left out."""
+        self._options = options or self.Options()
+        self._policy = WindowPolicy(keep_turns=self._options.keep_turns, summarise=summarise, summary_tokens=summary_tokens)
+
+    def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
+        """Return one sample per path: a window position, or what a summary by the model ends or begins."""
+        return evolve(TimelineTracker().samples(calls, identity), notices=self._policy.notices)
+
+    def action(self, reply: Message) -> Message:
+        """Return the reply."""
+        return reply

@@ -9,21 +9,8 @@ if TYPE_CHECKING:
     from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
     from astuner.episodes.rollout.environments.selection import check_shape, choose_environment
 
-__all__ = [
-    "EnvironmentFailed",
-    "GuardedEnvironment",
-    "check_shape",
-    "choose_environment",
-    "find_last_box",
-]
+__all__ = ["EnvironmentFailed", "GuardedEnvironment", "check_shape", "choose_environment", "find_last_box"]
 
 # Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
-    __getattr__ = import_on_use(
-        __name__,
-        {
-            "actions": "find_last_box",
-            "guarded_environment": "EnvironmentFailed GuardedEnvironment",
-            "selection": "check_shape choose_environment",
-        },
-    )
+    __getattr__ = import_on_use(__name__, __file__)

@@ -90,7 +90,8 @@ class TokenCallMaker:
     def make(self, accepted: AcceptedRequest, places: list[Placement]) -> BegunTurn:
         """Make a call for each choice of each prompt; raises ApiError if a prompt does not fit."""
         request, agent = accepted.request, accepted.caller.agent
-        for text in () if request.prompts else find_changes(self.renderer.shape, request.messages):
+        changes = () if request.prompts else find_changes(self.renderer.shape, request.messages)
+        for text in (*changes, *(self.renderer.tool_notices if request.tools else ())):
             self.ledger.notice(text)
         before, reply = self._last.get(accepted.caller.name, ((), {}))
         shows_reasoning = partial(self.renderer.shows_reasoning, kwargs=request.template_kwargs)
