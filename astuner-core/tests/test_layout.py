@@ -78,7 +78,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-rollout-workers": 1800,
     "astuner-tools": 5100,
     "astuner-tracing": 4200,
-    "astuner-trinity": 5900,
+    "astuner-trinity": 6050,
     "astuner-verl": 3750,
     "astuner-vllm": 3150,
     "astuner-wire-apis": 2200,

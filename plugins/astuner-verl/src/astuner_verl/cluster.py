@@ -16,7 +16,7 @@ from attrs import frozen
 from astuner.contract.errors import ConfigError, Problem, RunFailed, UsageError
 from astuner.contract.protocols import RunInfo
 from astuner.shared.processes import export_variables, gpu_count
-from astuner.shared.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_key_again
+from astuner.shared.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_variables_again
 from astuner.shared.services.running import ServiceHost, run_services
 from astuner_verl.process_environment import WANTED, Device, build_environment
 
@@ -76,7 +76,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     import ray
 
     check_answers(address)
-    read_key_again()
+    read_variables_again()
     device: Device = "cuda" if gpu_count() else "cpu"
     namespace = f"astuner-{secrets.token_hex(4)}"
     try:

@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from astuner.contract.protocols import RunInfo, settle_sequences
 from astuner.runs.training import check_whole_model
+from astuner.shared.processes import SOCKETS
 from astuner_vllm.access import KEY
 from astuner_vllm.adapters import EXTENSION
 from astuner_vllm.arguments import check_arguments, command_words
@@ -148,6 +149,8 @@ def _lora(run_info: RunInfo) -> Iterator[tuple[str, Any]]:
 
 def _environment(options: VllmOptions, run_info: RunInfo, vllm: VllmInstalled) -> Iterator[tuple[str, str]]:
     yield ENABLED, "1"
+    # Several GPUs of one server find each other on this machine.
+    yield from SOCKETS.items()
     # See `_list_fixed_arguments` for why these endpoints are safe.
     yield "VLLM_SERVER_DEV_MODE", "1"
     yield "VLLM_NO_USAGE_STATS", "1"

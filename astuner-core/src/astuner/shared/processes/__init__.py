@@ -9,19 +9,19 @@ if TYPE_CHECKING:
     from astuner.shared.processes.json_child import JsonChild, JsonProgram
     from astuner.shared.processes.json_lines import JsonLines, end_child
     from astuner.shared.processes.log_lines import select_telling_lines
-    from astuner.shared.processes.ports import LOOPBACK, accepts, free_port
-    from astuner.shared.processes.process_environment import export_variables
+    from astuner.shared.processes.ports import LOOPBACK, SOCKETS, accepts, free_port, keep_stores_here
+    from astuner.shared.processes.process_environment import export_variables, set_limit
     from astuner.shared.processes.process_members import MARK
     from astuner.shared.processes.program_handle import ProgramHandle
     from astuner.shared.processes.program_launch import ProgramSpec, attach, launch
     from astuner.shared.processes.program_record import Kind, Lease, ProgramRecord
     from astuner.shared.processes.program_registry import list_programs, register_run
     from astuner.shared.processes.readiness import wait_until_ready
-    from astuner.shared.processes.resource_bounds import set_limit
 
 __all__ = [
     "LOOPBACK",
     "MARK",
+    "SOCKETS",
     "JsonChild",
     "JsonLines",
     "JsonProgram",
@@ -36,6 +36,7 @@ __all__ = [
     "export_variables",
     "free_port",
     "gpu_count",
+    "keep_stores_here",
     "launch",
     "list_programs",
     "register_run",
@@ -53,14 +54,13 @@ if not TYPE_CHECKING:
             "json_child": "JsonChild JsonProgram",
             "json_lines": "JsonLines end_child",
             "log_lines": "select_telling_lines",
-            "ports": "LOOPBACK accepts free_port",
-            "process_environment": "export_variables",
+            "ports": "LOOPBACK SOCKETS accepts free_port keep_stores_here",
+            "process_environment": "export_variables set_limit",
             "process_members": "MARK",
             "program_handle": "ProgramHandle",
             "program_launch": "ProgramSpec attach launch",
             "program_record": "Kind Lease ProgramRecord",
             "program_registry": "list_programs register_run",
             "readiness": "wait_until_ready",
-            "resource_bounds": "set_limit",
         },
     )
