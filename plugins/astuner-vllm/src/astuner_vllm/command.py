@@ -15,7 +15,7 @@ from astuner.runs.training import check_whole_model
 from astuner.shared.processes import SOCKETS
 from astuner_vllm.access import KEY
 from astuner_vllm.adapters import EXTENSION
-from astuner_vllm.arguments import check_arguments, command_words
+from astuner_vllm.arguments import command_words
 from astuner_vllm.checkpoint import choose_trained_dtype, longest_context, read_model_config, read_saved_dtype
 from astuner_vllm.installed import VllmInstalled
 from astuner_vllm.options import VllmOptions
@@ -58,9 +58,8 @@ def server_command(
 
     `seed` and `tensor_parallel_size` replace those of the configuration; `gpus` are the visible devices, all if empty.
     `servers` is their number in the run, and `shares_gpu` whether a trainer has a part of this one's GPUs. Raises
-    `ConfigError` for a model without configuration and for wrong `engine_args`.
+    `ConfigError` for a model without configuration.
     """
-    check_arguments(options.engine_args, vllm.directory)
     model = model or run_info.config.model.path
     check_whole_model(model, "the engine 'vllm'")
     checkpoint = read_model_config(model)
