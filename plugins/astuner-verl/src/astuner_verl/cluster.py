@@ -21,6 +21,7 @@ from astuner.shared.services.running import ServiceHost, run_services
 from astuner_verl.process_environment import WANTED, Device, build_environment
 
 CLIENT = "ray://"
+KEY = "VLLM_API_KEY"
 CPUS_A_WORKER = 3
 """CPUs that verl's placement groups request per GPU."""
 
@@ -110,7 +111,8 @@ def _connect(address: str, device: Device, namespace: str) -> None:
     try:
         ray.init(
             address=address,
-            runtime_env={"env_vars": dict(build_environment(device))},
+            # Engines are asked through Ray: nobody needs the HTTP server that verl starts with each vLLM, or gets its key.
+            runtime_env={"env_vars": {KEY: os.environ.get(KEY) or secrets.token_hex(32), **build_environment(device)}},
             namespace=namespace,
             log_to_driver=False,
             configure_logging=False,
