@@ -24,6 +24,7 @@ def build_document() -> str:
     tables += [*_words(projects, "engine_ranks"), *_words(projects, "short_services")]
     tables += [*_lists(projects, "heavy_modules"), *_lists(projects, "api_keys")]
     tables += [*_lists(projects, "tiny_models"), *_words(projects, "wire_api_paths")]
+    tables += _windows(projects)
     return "\n".join([HEAD, *tables]).rstrip() + "\n"
 
 
@@ -88,6 +89,15 @@ def _lists(projects: list[dict[str, Any]], table: str) -> Iterator[str]:
         if names := one.get("tool", {}).get("astuner", {}).get(table):
             yield f"{one['project']['name']} = {json.dumps(names)}"
     yield ""
+
+
+def _windows(projects: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a table for each package that drives libraries of certain releases."""
+    for one in projects:
+        if windows := one.get("tool", {}).get("astuner", {}).get("windows"):
+            yield f"[windows.{one['project']['name']}]"
+            yield from (f"{library} = {json.dumps(window)}" for library, window in windows.items())
+            yield ""
 
 
 if __name__ == "__main__":

@@ -78,9 +78,9 @@ BUDGETS: Mapping[str, int] = {
     "astuner-rollout-workers": 1800,
     "astuner-tools": 5100,
     "astuner-tracing": 4200,
-    "astuner-trinity": 5900,
-    "astuner-verl": 3750,
-    "astuner-vllm": 3150,
+    "astuner-trinity": 6050,
+    "astuner-verl": 3800,
+    "astuner-vllm": 3200,
     "astuner-wire-apis": 2200,
 }
 """Most lines of Python in `src`, by package. Raising one is a decision: say in the commit what the lines are for."""

@@ -14,8 +14,11 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).parents[2]
 PLUGINS = tuple(sorted(path.name for path in (REPOSITORY / "plugins").glob("astuner-*")))
@@ -163,6 +166,17 @@ def test_a_wheel_is_typed_and_licensed(published: Path, name: str):
     with zipfile.ZipFile(wheel) as archive:
         assert any(file.endswith("/py.typed") for file in archive.namelist())
     assert metadata(wheel)["License-Expression"] == "Apache-2.0"
+
+
+@pytest.mark.parametrize("name", [*SOURCES, WHOLE])
+def test_a_wheel_has_a_bill_of_materials_with_all_that_it_requires(published: Path, name: str):
+    wheel = wheel_of(published, name)
+    with zipfile.ZipFile(wheel) as archive:
+        (place,) = (file for file in archive.namelist() if ".dist-info/sboms/" in file)
+        bill = archive.read(place).decode()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
+    listed = {part["name"] for part in json.loads(bill)["components"]}
+    assert {canonicalize_name(one.name) for one in requirements_of(published, name)} <= listed
 
 
 def test_the_whole_brings_other_packages_and_no_code(published: Path):

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = (REPOSITORY / "astuner-core", *sorted((REPOSITORY / "plugins").glob("astuner*")))
@@ -123,6 +124,32 @@ def test_what_users_type_resolves(
     assert done.returncode == 0, done.stderr
     found = {line.partition("==")[0] for line in done.stdout.splitlines()}
     assert {Requirement(word).name for word in requirements.split()} <= found
+
+
+TESTED: Mapping[str, tuple[str, set[str]]] = {
+    "astuner-core astuner-local": ("base.txt", set()),
+    # Its vLLM holds these back; the tests run without a GPU, and so without it.
+    "astuner-core astuner-verl": ("verl.txt", {"fastapi", "numpy", "torch"}),
+    # Of vLLM's build for GPUs; the tests have the one for CPUs.
+    "astuner-core astuner-vllm[gpu]": ("vllm.txt", {"apache-tvm-ffi", "triton"}),
+}
+"""What users type: the pins of its tests, and packages of which users get older releases, for a reason."""
+
+
+@pytest.mark.parametrize("requirements", TESTED)
+def test_users_get_nothing_older_than_what_is_tested(published: Path, requirements: str) -> None:
+    file, known = TESTED[requirements]
+    done = resolve(requirements, published, "3.11", LINUX)
+    assert done.returncode == 0, done.stderr
+    tested = read_pins((REPOSITORY / "constraints" / file).read_text(encoding="utf-8"))
+    older = {name: (was, tested[name]) for name, was in read_pins(done.stdout).items() if was < tested.get(name, was)}
+    assert older.keys() == known, older
+
+
+def read_pins(text: str) -> dict[str, Version]:
+    """Return the versions of a list of pins."""
+    pins = (line.partition(";")[0].split("==") for line in text.splitlines() if "==" in line and not line.startswith("#"))
+    return {name: Version(version.split()[0]) for name, version in pins}
 
 
 def test_the_commands_of_the_documents_are_found() -> None:

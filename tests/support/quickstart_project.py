@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import psutil
 from attrs import define
+from listeners import watch_listeners
 
 from astuner_devkit.waiting import until
 
@@ -107,6 +108,12 @@ class QuickstartProject:
         with (self.home / "said").open("wb") as said:
             command, environment = self.command(*arguments), {**self.environment, **variables}
             return subprocess.Popen(command, cwd=self.home, env=environment, stdout=said, stderr=subprocess.STDOUT)
+
+    def finish(self, running: subprocess.Popen[bytes], limit_s: float = START_S) -> dict[str, str]:
+        """Wait for a command to succeed, and return the sockets that all processes of its run listened on."""
+        found = watch_listeners(running, self.list_processes, limit_s)
+        assert running.returncode == 0, (self.home / "said").read_text(encoding="utf-8", errors="replace")[-4000:]
+        return found
 
     def list_processes(self) -> list[psutil.Process]:
         """Return the living processes of this project's runs, by the state directory in their environment."""

@@ -26,7 +26,7 @@ from astuner.runs.training.token_values import TokenValues
 from astuner.settings.planning.plan import plan_run
 from astuner.settings.planning.replan import write_plan
 from astuner.shared.processes.process_environment import export_variables
-from astuner.shared.services.ray import ADDRESS, ray, read_key_again
+from astuner.shared.services.ray import ADDRESS, ray, read_variables_again
 from astuner.shared.services.running import ServiceHost, run_services
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")]
@@ -132,7 +132,7 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
         from trinity.common.config import load_config
         from trinity.trainer.verl.trainer import VERLTrainer
 
-        read_key_again()
+        read_variables_again()
         cluster.init(address=os.environ[ADDRESS], namespace="same-signal", log_to_driver=False)
         stack.callback(cluster.shutdown)
         from astuner_trinity.trainer.padding import provide_padding

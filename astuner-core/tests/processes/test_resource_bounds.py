@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import resource, sys
-from astuner.shared.processes.resource_bounds import set_limit
+from astuner.shared.processes import set_limit
 kind, there, soft, hard = (int(word) for word in sys.argv[1:])
 if there:
     resource.setrlimit(kind, (there, there))

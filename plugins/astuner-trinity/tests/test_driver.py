@@ -298,3 +298,29 @@ def test_a_later_stage_reports_the_episodes_that_its_processes_name_by_the_steps
     ]
     assert [{group.step for group in event.groups} for event in events] == [{event.step} for event in events]
     assert recorded.steps == [(1, GROUPS, 11), (2, GROUPS, 12)]
+
+
+def test_a_slow_start_is_counted_until_an_episode_is_played(
+    trinity: Callable[..., Trinity], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astuner_trinity.driver.LOOK_S", 0.0)
+    monkeypatch.setattr("astuner_trinity.driver.TELL_S", 0.001)
+    running, polled, counts = trinity(), 0, []
+
+    def poll() -> int | None:
+        nonlocal polled
+        polled += 1
+        time.sleep(0.01)
+        told = running.driver.control.told  # type: ignore[attr-defined]
+        counts.append(sum(text.startswith("Trinity: starting, ") for text in told))
+        if polled == 4:
+            running.enters("both")
+            running.plays(1)
+        elif polled == 8:
+            running.program.status = 1
+        return running.program.status
+
+    monkeypatch.setattr(Running, "poll", lambda self: poll())
+    with pytest.raises(RunFailed):
+        list(running.driver.follow(running.program))  # type: ignore[arg-type]
+    assert counts == [0, 1, 2, 3, 3, 3, 3, 3]

@@ -16,6 +16,7 @@ pytest.importorskip("aiohttp")
 from aiohttp import web
 from attrs import evolve
 
+from astuner.contract.errors import RunFailed
 from astuner.contract.schema import Chunk, Request, Sampling
 from astuner_devkit.run_infos import run_info
 from astuner_trinity.explorer.engine import ActorEngine, EngineLost, ServerEngine, Versions, make_engine
@@ -52,18 +53,30 @@ def event(ids: list[int], logprobs: list[float], finish: str | None = None) -> d
     return {"choices": [{"token_ids": ids, "logprobs": {"token_logprobs": logprobs}, "finish_reason": finish}]}
 
 
+KEY = "k" * 64
+
+
+@web.middleware
+async def require_key(request: web.Request, handler: Any) -> web.StreamResponse:
+    """As the server of a guarded engine does."""
+    if request.headers.get("authorization") != f"Bearer {KEY}":
+        return web.json_response({}, status=401)
+    found: web.StreamResponse = await handler(request)
+    return found
+
+
 @asynccontextmanager
-async def engine_over(answer: Answer) -> AsyncIterator[ServerEngine]:
-    app = web.Application()
+async def engine_over(answer: Answer, *, guarded: bool = True) -> AsyncIterator[ServerEngine]:
+    app = web.Application(middlewares=[require_key] if guarded else [])
     app.add_routes([web.post("/v1/completions", answer)])
     runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-    engine = ServerEngine(f"http://127.0.0.1:{port}", "model", Versions(Actor()), max_model_len=100)
-    await engine.start()
+    engine = ServerEngine(f"http://127.0.0.1:{port}", "model", Versions(Actor()), key=KEY, max_model_len=100)
     try:
+        await engine.start()
         yield engine
     finally:
         await engine.close()
@@ -116,7 +129,7 @@ async def test_ids_go_in_and_come_out_with_their_probabilities_and_weights() -> 
 async def test_seeds_are_sent_where_they_are_asked_for() -> None:
     answer, asked = make_answer(event([1], [-0.5], "stop"))
     async with engine_over(answer) as engine:
-        seeded = ServerEngine(engine._address, "model", Versions(Actor()), max_model_len=100, seeded=True)
+        seeded = ServerEngine(engine._address, "model", Versions(Actor()), key=KEY, max_model_len=100, seeded=True)
         await seeded.start()
         await chunks(seeded)
         await seeded.close()
@@ -128,7 +141,7 @@ async def test_seeds_are_sent_where_they_are_asked_for() -> None:
 def test_a_seed_of_the_sampling_asks_for_them(tmp_path: Path, settings: dict[str, int], sent: bool, adapter: bool) -> None:
     run = run_info(tmp_path)
     run = evolve(run, config=evolve(run.config, rollout=evolve(run.config.rollout, **settings)))
-    model = SimpleNamespace(enable_lora=adapter, model=Actor(), api_address="http://127.0.0.1:1", model_name="model")
+    model = SimpleNamespace(enable_lora=adapter, model=Actor(), api_address="http://127.0.0.1:1", model_name="model", api_key=KEY)
     assert make_engine(model, run, Versions(model.model))._seeded is sent  # type: ignore[attr-defined]
 
 
@@ -156,11 +169,20 @@ async def test_a_server_that_is_gone_is_an_error() -> None:
     answer, _ = make_answer()
     async with engine_over(answer) as engine:
         pass
-    lost = ServerEngine(engine._address, "model", Versions(Actor()), max_model_len=100)
-    await lost.start()
+    lost = ServerEngine(engine._address, "model", Versions(Actor()), key=KEY, max_model_len=100)
+    with pytest.raises(EngineLost, match="ConnectError"):
+        await lost.start()
     with pytest.raises(EngineLost, match="ConnectError"):
         await chunks(lost)
     await lost.close()
+
+
+@pytest.mark.asyncio
+async def test_a_server_that_answers_without_the_key_is_refused() -> None:
+    answer, _ = make_answer()
+    with pytest.raises(RunFailed, match="answers 404 to a request without the run's key"):
+        async with engine_over(answer, guarded=False):
+            pass
 
 
 @pytest.mark.asyncio

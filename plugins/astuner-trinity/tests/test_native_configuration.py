@@ -277,3 +277,18 @@ def test_our_loss_records_its_tokens_unless_that_is_off(
 ) -> None:
     arguments = made(Machine(gpus=4), *overrides, text=text)["algorithm"]["policy_loss_fn_args"] or {}
     assert arguments.get("token_parts") == expected
+
+
+@pytest.mark.parametrize("machine", [CPU, Machine(gpus=4)])
+def test_the_servers_of_a_run_want_its_key(made: Callable[..., dict[str, Any]], machine: Machine) -> None:
+    text = "trinity: {explorer: {auxiliary_models: [{model_path: /judge}]}}"
+    first, second = (made(machine, text=text)["explorer"] for _ in range(2))
+    key = first["rollout_model"]["api_key"]
+    assert len(key) == 64
+    assert [one["api_key"] for one in first["auxiliary_models"]] == [key]
+    assert second["rollout_model"]["api_key"] != key
+
+
+def test_the_user_may_choose_the_key(made: Callable[..., dict[str, Any]]) -> None:
+    text = "trinity: {explorer: {rollout_model: {api_key: mine}}}"
+    assert made(CPU, text=text)["explorer"]["rollout_model"]["api_key"] == "mine"

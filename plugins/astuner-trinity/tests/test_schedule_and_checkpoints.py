@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from stat import S_IMODE
 from typing import Any
 
 import pytest
@@ -72,6 +73,7 @@ def test_a_checkpoint_of_trinitys_becomes_one_of_the_run(tmp_path: Path) -> None
     path = adopt(directory, job, 3)
     assert path is not None
     assert (path / "model.safetensors").read_text() == "weights 3"
+    assert all(S_IMODE(file.stat().st_mode) == 0o600 for file in path.iterdir() if file.name != "trinity.json")
     # Not twice on the disk.
     assert (path / "model.safetensors").stat().st_nlink == 2
     assert directory.list_saved_steps() == [3]

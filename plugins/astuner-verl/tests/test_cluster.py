@@ -70,3 +70,20 @@ def test_the_limit_of_silence_is_a_number_of_seconds(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("ASTUNER_VERL_SILENCE_S", wrong)
         with pytest.raises(UsageError, match="ASTUNER_VERL_SILENCE_S"):
             silence_s()
+
+
+@pytest.mark.parametrize("own", [None, "mine"])
+def test_the_http_servers_that_verl_starts_want_a_key(own: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    from astuner_verl.cluster import KEY, _connect
+
+    if own is None:
+        monkeypatch.delenv(KEY, raising=False)
+    else:
+        monkeypatch.setenv(KEY, own)
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(ray, "init", lambda **words: asked.append(words))
+    for _ in range(2):
+        _connect("127.0.0.1:1", "cuda", "namespace")
+    keys = [words["runtime_env"]["env_vars"][KEY] for words in asked]
+    assert keys == [own, own] if own else len({*keys}) == 2 and min(map(len, keys)) == 64

@@ -56,3 +56,17 @@ def test_no_worker_has_much_more_to_do_than_another(sizes: list[int], workers: i
     ]
     # Parts have equally many rows, so the one that is filled up last may have to take a long one.
     assert max(loads) - min(loads) <= 2 * max(sizes)
+
+
+def test_rows_in_memory_that_cannot_be_written_to_are_copied(recwarn: pytest.WarningsRecorder) -> None:
+    pytest.importorskip("verl")
+    from astuner_verl.rows import to_tensors
+
+    row = train_row(sample([1, 2, 3], [1, 2]), 0.5, 0.1)
+    # As Ray hands them to a worker.
+    for array in (row.ids, row.mask, row.logprobs, row.advantages):
+        array.flags.writeable = False
+    tensors = to_tensors([row], [0, None])
+    tensors["input_ids"].values().add_(1)
+    assert row.ids.tolist() == [1, 2, 3]
+    assert [str(one.message) for one in recwarn if "not writable" in str(one.message)] == []

@@ -28,3 +28,14 @@ def test_another_number_of_workers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "trainer" / "model_world_size_2_rank_0.pt").touch()
     with pytest.raises(UsageError, match="was saved by 2 workers, and the run has 1 now"):
         _check_state(tmp_path, native)
+
+
+def test_a_slow_start_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    answers = [([], []), ([], []), (["answer"], [])]
+    monkeypatch.setattr(ray, "wait", lambda asked, timeout: answers.pop(0))
+    monkeypatch.setattr(ray, "get", lambda answer: 42)
+    monkeypatch.setattr("astuner_verl.watch.TELL_S", 0.0)
+    said: list[str] = []
+    assert Watch(logs=tmp_path).get("asked", "starting the trainer", said.append) == 42
+    assert said == ["starting the trainer, 0 s"] * 3

@@ -171,6 +171,36 @@ async def test_an_error_of_the_server_is_given_with_its_words(fake: Any, ask: As
             await collect(server.url, ask())
 
 
+PAUSED = json.dumps({"error": {"message": "Generation is paused. Please retry after it resumes.", "code": 503}}).encode()
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_server_that_is_paused_is_asked_again(
+    fake: Any, ask: Ask, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astuner_vllm.client.PAUSED_S", 0.01)
+    refused = (
+        fake.stream(b"data: " + PAUSED + b"\n\n")
+        if streamed
+        else fake.page(PAUSED, status="503 Service Unavailable", kind="application/json")
+    )
+    async with fake.vllm(refused, refused, fake.stream(fake.event([3], finish="stop"))) as server:
+        found = await collect(server.url, ask())
+    assert [list(chunk.ids) for chunk in found] == [[3]]
+    assert len(server.bodies) == 3
+
+
+async def test_a_server_that_stays_paused_is_an_error_and_so_is_another_503(
+    fake: Any, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astuner_vllm.client.LONG_S", 0.0)
+    for body in (PAUSED, b'{"error": {"message": "EngineCore died", "code": 503}}'):
+        async with fake.vllm(fake.page(body, status="503 Service Unavailable", kind="application/json")) as server:
+            with pytest.raises(Refused, match="answered 503"):
+                await collect(server.url, ask())
+        assert len(server.bodies) == 1
+
+
 async def test_an_error_in_the_middle_of_a_stream_is_given_with_its_words(fake: Any, ask: Ask) -> None:
     said = b'data: {"error": {"message": "EngineCore died", "code": 500}}\n\n'
     async with fake.vllm(fake.stream(fake.event([3]), said)) as server:

@@ -208,11 +208,6 @@ def test_engine_args_are_passed_on_and_come_last(make: Callable[..., ServerComma
     assert command.argv[-2:] == ("--block-size=32", "--chat-template=x")
 
 
-def test_an_unknown_engine_argument_is_refused_by_name(make: Callable[..., ServerCommand]) -> None:
-    with pytest.raises(ConfigError, match=r"engine_args\.blok_size: .*'block_size'"):
-        make(options={"engine_args": {"blok_size": 32}})
-
-
 @pytest.mark.parametrize(
     ("path", "said"), [("/not/there", "there is no directory /not/there"), ("{home}", "is not a model in transformers format")]
 )

@@ -86,13 +86,14 @@ def _print_transcripts(run: Run, index: EpisodeIndex, episodes: Iterator[Episode
 
 def _print_json(run: Run, index: EpisodeIndex, episodes: Iterator[Episode], problems: list[str]) -> int:
     """Print one document, an episode at a time: a store may be larger than the memory."""
-    from astuner.runs.inspection.episode_document import describe_episode
+    from astuner.runs.store.codec import dump_episode
 
     head = json.dumps({"run": str(run.path), "file": str(index.path)}, ensure_ascii=False)
     click.echo(f'{head[:-1]}, "episodes": [', nl=False)
     count = 0
     for episode in episodes:
         count += 1
-        click.echo("," * (count > 1) + "\n" + json.dumps(describe_episode(episode), ensure_ascii=False), nl=False)
+        derived = {"completed": episode.completed, "reward": episode.reward, "is_success": episode.is_success}
+        click.echo("," * (count > 1) + "\n" + json.dumps({**dump_episode(episode), **derived}, ensure_ascii=False), nl=False)
     click.echo(f'\n], "problems": {json.dumps(problems, ensure_ascii=False)}}}')
     return count

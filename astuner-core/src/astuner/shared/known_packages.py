@@ -34,6 +34,8 @@ class KnownPackages:
     """The paths of wire APIs, by name, so that a call of one that is not installed is answered with what to install."""
     api_keys: Mapping[str, Sequence[str]] = field(factory=dict)
     """Environment variables that hold the usual API keys of a package."""
+    windows: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    """The releases of libraries that a package was tried with and drives, by package."""
 
     def package_of(self, kind: str, name: str) -> str | None:
         """Return the name of the package that brings a component; None if no known package has it."""

@@ -186,12 +186,13 @@ class RayWorkerStarter:
     def _attach(self) -> None:
         import ray
 
-        from astuner.shared.services.ray import check_answers, describe_unreachable
+        from astuner.shared.services.ray import check_answers, describe_unreachable, read_variables_again
 
         if ray.is_initialized():
             return
         address = os.environ[ADDRESS]
         check_answers(address)
+        read_variables_again()
         try:
             ray.init(address=address, namespace=self.namespace, log_to_driver=False, configure_logging=False)
         except (ConnectionError, TimeoutError, ValueError, RuntimeError) as error:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
+
+import pytest
 
 from astuner.shared.install_hints import install_command
 
@@ -60,7 +63,34 @@ def test_one_name_from_two_packages_is_a_warning_with_both_ways(rows: Rows, inst
 
 def test_engines_are_told_from_metadata_alone(rows: Rows, install: Install) -> None:
     install("vllm", "0.99", files={"vllm/__init__.py": "raise RuntimeError('imported')"}, requires=())
-    assert rows()["engines", "vllm"]["detail"] == "0.99"
+    assert rows()["engines", "vllm"]["detail"].startswith("0.99")
+
+
+@pytest.mark.parametrize(
+    ("vllm", "packages", "status", "detail"),
+    [
+        ("0.32.1", ["astuner-vllm"], "ok", "0.32.1"),
+        ("0.24.0", ["astuner-vllm"], "broken", "0.24.0; astuner-vllm drives vllm>=0.32,<0.33"),
+        ("0.24.0", ["astuner-vllm", "astuner-verl"], "warning", "0.24.0; astuner-vllm drives vllm>=0.32,<0.33"),
+        (
+            "0.33.0",
+            ["astuner-vllm", "astuner-verl"],
+            "broken",
+            "0.33.0; astuner-verl drives vllm==0.24.0; astuner-vllm drives vllm>=0.32,<0.33",
+        ),
+    ],
+)
+def test_an_engine_of_another_release_is_named_with_what_is_wanted(
+    rows: Rows, install: Install, vllm: str, packages: list[str], status: str, detail: str
+) -> None:
+    install("vllm", vllm, requires=())
+    for package in ("astuner-vllm", "astuner-verl"):
+        if package in packages:
+            install(package, requires=())
+        elif find_spec(package.replace("-", "_")):
+            pytest.skip(f"{package} is installed here")
+    row = rows()["engines", "vllm"]
+    assert (row["status"], row["detail"]) == (status, detail)
 
 
 def test_an_extension_with_a_misspelt_hook_is_broken(rows: Rows, install: Install) -> None:

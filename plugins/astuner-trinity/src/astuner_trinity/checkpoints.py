@@ -10,6 +10,7 @@ from pathlib import Path
 from astuner.contract.errors import UsageError
 from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.store.directory import RunDirectory
+from astuner.shared.private_files import FILE_MODE
 
 LATEST = "latest_checkpointed_iteration.txt"
 LATEST_WEIGHTS = "latest_state_dict_iteration.txt"
@@ -89,3 +90,5 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
+    # A file with two names is not closed with the rest of the run directory.
+    target.chmod(FILE_MODE)

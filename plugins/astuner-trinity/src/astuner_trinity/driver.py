@@ -18,6 +18,7 @@ from astuner.episodes.rollout.metrics import compute_validation_metrics
 from astuner.episodes.rollout.runner import check_failure_budget
 from astuner.runs.store.directory import RunDirectory
 from astuner_trinity.checkpoints import adopt, read_saved_step
+from astuner_trinity.followed_stage import FollowedStage
 from astuner_trinity.layout import Layout, record_of
 from astuner_trinity.program import DIED, Program, describe_foreign_cluster
 from astuner_trinity.reports import explorer_metrics, step_metrics
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from astuner_trinity.token_record import TokenRecord
 
 LOOK_S = 0.2
+TELL_S = 15.0
+"""Time between two reports on the start."""
 LAG_TOLD = 1
 """Steps by which training may lag before a warning, beyond those configured."""
 NO_RAY = "Ray is not running"
@@ -36,30 +39,6 @@ NO_RAY = "Ray is not running"
 PLAYING = ("both", "colocate", "explore")
 STEPPING = ("both", "colocate", "explore", "train")
 TRAINING = ("both", "colocate", "train")
-
-
-@define(eq=False, kw_only=True)
-class _Stage:
-    """A stage of Trinity, or the whole run."""
-
-    name: str
-    mode: str
-    job: Path
-    trainer: Lines
-    explorer: Lines
-    offset: int
-    """The run's step before the stage."""
-    token_parts: Path | None = None
-    """Where its trainer leaves what it computed of trained tokens; None if nothing is recorded."""
-    step: int = 0
-    """The last reported step, counted within the stage."""
-    at: float | None = None
-    """Its time, in seconds since the epoch."""
-    saved: int = 0
-    validated: set[int] = field(factory=set)
-    """Steps of the run."""
-    measured: dict[int, Mapping[str, float]] = field(factory=dict)
-    """By the explorer's step."""
 
 
 @define(eq=False, kw_only=True)
@@ -85,7 +64,7 @@ class Driver:
     """By the run's step, like the groups themselves."""
     _played: dict[int, tuple[float, float]] = field(factory=dict, init=False)
     """When the first group of a training step of the run was begun and the last ended, in seconds since the epoch."""
-    _stage: _Stage | None = field(default=None, init=False)
+    _stage: FollowedStage | None = field(default=None, init=False)
     _tail: SpoolTail | None = field(default=None, init=False)
     _done: int = field(default=0, init=False)
     """Episodes of the step under way."""
@@ -96,6 +75,7 @@ class Driver:
         """Yield events until Trinity has ended; raises `RunFailed` with the reason if it failed."""
         tail = self._tail = SpoolTail(self.layout.played, self.earlier)
         launched = Lines(self.layout.records / "launch.jsonl")
+        began, reports = time.monotonic(), 0
         while True:
             status = program.poll()
             if self.control.stop and not self.layout.stop.exists():
@@ -121,6 +101,9 @@ class Driver:
                 return  # nothing was played yet, or it would keep serving
             if status is not None:
                 break
+            if not self._has_begun() and time.monotonic() - began >= TELL_S * (reports + 1):
+                reports += 1
+                self.control.notify(f"Trinity: starting, {time.monotonic() - began:.0f} s", "info")
             time.sleep(LOOK_S)
         self._take(tail)
         for record in launched.new():
@@ -134,6 +117,11 @@ class Driver:
             self._take(self._tail)
         for directory in (self.layout.played, self.layout.token_parts):
             shutil.rmtree(directory, ignore_errors=True)
+
+    def _has_begun(self) -> bool:
+        """Whether an episode was played, or a step made."""
+        stage = self._stage
+        return bool(self._done or self._groups or (stage and (stage.mode == "serve" or stage.measured or stage.at)))
 
     def _conclude(self, status: int, program: Program) -> None:
         """Raise `RunFailed` if the run is incomplete."""
@@ -156,7 +144,7 @@ class Driver:
                 resumable=True,
             )
 
-    def _stage_length(self, stage: _Stage) -> int:
+    def _stage_length(self, stage: FollowedStage) -> int:
         """Return how many steps a stage has."""
         _, own = self.offsets.get(stage.name.rpartition("/")[2], (0, 0)) if self.offsets else (0, 0)
         return own or self.schedule.total
@@ -169,7 +157,7 @@ class Driver:
             offset, _ = self.offsets.get(record["stage"].rpartition("/")[2], (0, 0)) if self.offsets else (0, 0)
             name, job, records = record["stage"], Path(record["job"]), self.layout.records
             roles = self.native["trainer"]["name"], self.native["explorer"]["name"]
-            self._stage = _Stage(
+            self._stage = FollowedStage(
                 name=name,
                 mode=record["mode"],
                 job=job,
@@ -231,7 +219,7 @@ class Driver:
             told, listens = address.read_text(encoding="utf-8").strip(), self.native["explorer"]["listen_address"]
             if listens not in ("0.0.0.0", "::"):
                 told = f"http://{listens}:{told.rpartition(':')[2]}"
-            self._warn_once(f"serving at {told}/v1; Ctrl-C ends it", "info")
+            self._warn_once(f"serving at {told}/v1; its API key is in {self.layout.config}; Ctrl-C ends it", "info")
         if stage.mode in TRAINING:
             yield from self._report_validation(stage, stage.step)
             for record in trained:
@@ -242,7 +230,7 @@ class Driver:
         if last:
             yield from self._report_validation(stage, stage.step)
 
-    def _report_training(self, stage: _Stage, step: int, trainer: Mapping[str, float], at: float) -> Iterator[Event]:
+    def _report_training(self, stage: FollowedStage, step: int, trainer: Mapping[str, float], at: float) -> Iterator[Event]:
         if step <= stage.step:
             # The save after the last step is recorded twice.
             return
@@ -274,7 +262,7 @@ class Driver:
         yield StepReport(step=named, metrics=metrics, groups=tuple(groups))
         yield from self._report_checkpoint(stage)
 
-    def _report_exploration(self, stage: _Stage) -> Iterator[Event]:
+    def _report_exploration(self, stage: FollowedStage) -> Iterator[Event]:
         """Only an explorer: its steps are those of the run, on its own clock."""
         while stage.step + 1 in stage.measured:
             step = stage.step + 1
@@ -290,7 +278,7 @@ class Driver:
             stage.step, self._done = step, 0
             yield StepReport(step=named, metrics=metrics, groups=tuple(groups), clock="explorer")
 
-    def _report_validation(self, stage: _Stage, step: int) -> Iterator[Event]:
+    def _report_validation(self, stage: FollowedStage, step: int) -> Iterator[Event]:
         """Report the validation of the weights after a step, once it is complete."""
         due = sorted(of for split, of in self._groups if split == "validation" and of <= stage.offset + step)
         for of in due:
@@ -305,7 +293,7 @@ class Driver:
                 stage.validated.add(weights)
                 yield ValidationReport(step=weights, metrics=compute_validation_metrics(groups), groups=tuple(groups))
 
-    def _report_bench(self, stage: _Stage, *, last: bool) -> Iterator[Event]:
+    def _report_bench(self, stage: FollowedStage, *, last: bool) -> Iterator[Event]:
         """Report a bench's validation of each checkpoint; that of the initial model as step 0."""
         for split, step in sorted(self._groups):
             groups = self._groups[split, step]
@@ -320,7 +308,7 @@ class Driver:
                 stage.validated.add(step)
                 yield ValidationReport(step=step, metrics=compute_validation_metrics(groups), groups=tuple(groups))
 
-    def _report_checkpoint(self, stage: _Stage) -> Iterator[Event]:
+    def _report_checkpoint(self, stage: FollowedStage) -> Iterator[Event]:
         step = read_saved_step(stage.job)
         if step <= stage.saved or step > stage.step:
             return
@@ -344,7 +332,7 @@ class Driver:
         played = [self._played.pop(of) for of in sorted(self._played) if of <= step]
         return {"time/rollout_s": sum(ended - began for began, ended in played)} if played else {}
 
-    def _check_complete(self, stage: _Stage, step: int, *, at_least: int | None = None) -> None:
+    def _check_complete(self, stage: FollowedStage, step: int, *, at_least: int | None = None) -> None:
         """Raise `RunFailed` if a finished explorer step lacks groups: the trainer would wait for them."""
         named = stage.offset + step
         asked, found = self.run.config.data.train_batch_size, len(self._groups.get(("train", named), ()))

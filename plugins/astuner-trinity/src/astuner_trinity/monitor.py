@@ -28,6 +28,10 @@ class FanOut(Monitor):
         if role == config.trainer.name:
             # Trinity converts the padding of rows in this process, and whatever the algorithm, it loads this part of ours.
             provide_padding()
+        else:
+            from astuner_trinity.explorer.guarded_model import guard_engines
+
+            guard_engines()
         self._others: list[Any] = []
         arguments = config.monitor.monitor_args or {}
         path = record_of(Path(arguments["records"]), name, role)

@@ -20,6 +20,8 @@ from astuner_trinity.native_keys import ALGORITHMS, BATCHES, LONG_S, LOSS, MONIT
 from astuner_trinity.open_values import AUTO, as_plain_tree
 from astuner_trinity.process_environment import Machine
 
+NO_KEY = "EMPTY"
+"""Trinity's default."""
 ENGINES = 2
 """Engines of a cluster whose GPUs Trinity counts itself."""
 RUNNERS_ON_CPU = 2
@@ -65,6 +67,7 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
     if get(tree, SEQUENCES) == AUTO:
         engines = get(tree, "explorer.rollout_model.engine_num")
         put(tree, SEQUENCES, settle_sequences(wanted.rollout, engines=engines, gpu=not stand_in).value)
+    _set_key(tree["explorer"])
     put(tree, "checkpoint_root_dir", str(wanted.layout.home))
     if get(tree, TOKEN_PARTS) == AUTO:
         put(tree, TOKEN_PARTS, str(wanted.layout.token_parts))
@@ -112,6 +115,14 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
     }
     tree["stages"] = [_stage(stage, tree, validation) for stage in tree["stages"]]
     return as_plain_tree(tree)
+
+
+def _set_key(explorer: dict[str, Any]) -> None:
+    """Give the servers of all engines one key, unless the user chose it: whoever has it may ask the model in training."""
+    chosen = explorer["rollout_model"].get("api_key")
+    key = secrets.token_hex(32) if chosen in (None, NO_KEY) else chosen
+    for engine in (explorer["rollout_model"], *explorer["auxiliary_models"]):
+        engine["api_key"] = key
 
 
 def _place(tree: dict[str, Any], machine: Machine, groups: int) -> None:

@@ -15,9 +15,10 @@ from packaging.specifiers import SpecifierSet
 
 from astuner.contract.errors import PluginError, UsageError
 from astuner.settings.config.rollout import Rollout
+from astuner.shared.known_packages import read_known_packages
 from astuner.shared.processes import gpu_count
 
-WANTED: Mapping[str, str] = {"trinity-rft": "==0.6.0", "verl": ">=0.8,<0.9"}
+WANTED = read_known_packages().windows["astuner-trinity"]
 """The supported versions."""
 
 SILENCE = "ASTUNER_TRINITY_SILENCE_S"

@@ -16,11 +16,12 @@ from attrs import frozen
 from astuner.contract.errors import ConfigError, Problem, RunFailed, UsageError
 from astuner.contract.protocols import RunInfo
 from astuner.shared.processes import export_variables, gpu_count
-from astuner.shared.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_key_again
+from astuner.shared.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_variables_again
 from astuner.shared.services.running import ServiceHost, run_services
 from astuner_verl.process_environment import WANTED, Device, build_environment
 
 CLIENT = "ray://"
+KEY = "VLLM_API_KEY"
 CPUS_A_WORKER = 3
 """CPUs that verl's placement groups request per GPU."""
 
@@ -76,7 +77,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     import ray
 
     check_answers(address)
-    read_key_again()
+    read_variables_again()
     device: Device = "cuda" if gpu_count() else "cpu"
     namespace = f"astuner-{secrets.token_hex(4)}"
     try:
@@ -110,7 +111,8 @@ def _connect(address: str, device: Device, namespace: str) -> None:
     try:
         ray.init(
             address=address,
-            runtime_env={"env_vars": dict(build_environment(device))},
+            # Engines are asked through Ray: nobody needs the HTTP server that verl starts with each vLLM, or gets its key.
+            runtime_env={"env_vars": {KEY: os.environ.get(KEY) or secrets.token_hex(32), **build_environment(device)}},
             namespace=namespace,
             log_to_driver=False,
             configure_logging=False,

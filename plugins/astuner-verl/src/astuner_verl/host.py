@@ -148,7 +148,7 @@ class Host:
         for place, *both in zip(order, own.unbind(), references.unbind(), strict=True):
             if place is None:
                 continue
-            mask = torch.as_tensor(rows[place].mask)
+            mask = torch.tensor(rows[place].mask)
             policy, reference = (full[rows[place].start - 1 : -1][mask] for full in both)
             found[place] = divergence(policy, reference, kind).double().numpy()
             k3 += float(divergence(policy, reference, "low_var_kl").double().sum())

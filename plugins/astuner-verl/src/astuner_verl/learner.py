@@ -26,6 +26,7 @@ from astuner.runs.training.signal import compute_signal_metrics, compute_update_
 from astuner.runs.training.token_values import TokenValues, join_passes
 from astuner.settings.config.adapters import ADAPTER_FILE
 from astuner.settings.config.trees import get, put
+from astuner.shared.private_files import make_private_directory, open_private
 from astuner.shared.services.running import ServiceHost
 from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE, SHARE
 from astuner_verl.cluster import Cluster, attach, check_room
@@ -240,13 +241,14 @@ def open_learner(
             check_room(native, cluster.device)
             if checkpoint is not None and trains:
                 _check_state(checkpoint, native)
-            (run.directory / NATIVE).write_text(yaml.safe_dump(native, sort_keys=False), encoding="utf-8")
+            with open_private(run.directory / NATIVE, "w") as file:
+                yaml.safe_dump(native, file, sort_keys=False)
             watch = Watch(logs=cluster.logs)
             host = make_host(Host, native, _loss(run, native), records=config.trainer_common.token_record.enable)
             engine = get(native, f"{ROLLOUT}.name")
             control.notify(f"{describe_workers(native, cluster.device)}, engine {engine}; {STARTING}", "info")
             seeds = _send_seeds(run, engine, base, control)
-            client = watch.get(host.start.remote(), "starting the trainer")
+            client = watch.get(host.start.remote(), "starting the trainer", lambda text: control.notify(text, "info"))
             if trains and get(native, SHARE):
                 share_prefixes(host, watch, control.notify)
             if checkpoint is not None and trains:
@@ -340,7 +342,8 @@ def _keep_logs(cluster: Cluster, directory: Path) -> None:
     if cluster.logs is None or not cluster.logs.is_dir():
         return
     kept = directory / "logs" / "ray"
-    kept.mkdir(parents=True, exist_ok=True)
+    make_private_directory(kept)
     for file in cluster.logs.glob("worker-*"):
         if file.is_file() and file.stat().st_size:
-            shutil.copy2(file, kept / file.name)
+            with file.open("rb") as read, open_private(kept / file.name, "wb") as written:
+                shutil.copyfileobj(read, written)

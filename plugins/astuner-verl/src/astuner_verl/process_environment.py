@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from astuner.shared.known_packages import read_known_packages
+
 Device = Literal["cpu", "cuda"]
 
 RUN = "ASTUNER_VERL_RUN"
 """Set in every process of a run to its device; `verl_plugin` does nothing without it."""
 
-WANTED = "verl>=0.9.1,<0.10"
+WANTED = f"verl{read_known_packages().windows['astuner-verl']['verl']}"
 """The supported versions."""
 
 SILENCE = "ASTUNER_VERL_SILENCE_S"

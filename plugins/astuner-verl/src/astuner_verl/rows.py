@@ -106,7 +106,8 @@ def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings
     chosen = [(shortest, False) if place is None else (rows[place], True) for place in order]
 
     def to_nested(values: list[Any], dtype: Any) -> Any:
-        tensors = [torch.as_tensor(np.ascontiguousarray(value)).to(dtype) for value in values]
+        # Copied: the memory that Ray hands over cannot be written to.
+        tensors = [torch.tensor(value, dtype=dtype) for value in values]
         return torch.nested.as_nested_tensor(tensors, layout=torch.jagged)
 
     masks = [row.mask if real else np.zeros_like(row.mask) for row, real in chosen]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import traceback
 
+from astuner.shared.processes import keep_stores_here
 from astuner_verl.process_environment import RUN
 
 
@@ -18,6 +19,7 @@ def register(device: str) -> None:
     from astuner_verl.transformers_rollout.registration import register_rollout
 
     register_rollout()
+    keep_stores_here()
     if device == "cpu":
         from astuner_verl.cpu.platform import register_platform
 

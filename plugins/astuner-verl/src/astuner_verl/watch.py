@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from astuner.shared.processes import select_telling_lines
 from astuner_verl.process_environment import SILENCE, SILENCE_S
 
 LOOK_S = 1.0
+TELL_S = 15.0
+"""Time between two reports on a slow start."""
 LINES = 20
 RAY_NAMES = re.compile(r"^:(?:actor_name|task_name|job_id):.*\n?", re.MULTILINE)
 """What Ray writes into the log of a process."""
@@ -44,16 +47,20 @@ class Watch:
     """Whether a failure leaves something to continue from."""
     limit_s: float = field(factory=silence_s)
 
-    def get(self, answer: Any, what: str) -> Any:
+    def get(self, answer: Any, what: str, say: Callable[[str], None] | None = None) -> Any:
         """Return the result; raises `RunFailed` with the reason if there is none, or nothing happens for too long.
 
-        Any output of the workers counts as activity.
+        Any output of the workers counts as activity. `say` reports how long it is taking.
         """
         import ray
         from ray.exceptions import RayActorError, RayError, RayTaskError
 
         seen, since = self._count_written(), time.monotonic()
+        began = told = since
         while True:
+            if say is not None and time.monotonic() - told >= TELL_S:
+                told = time.monotonic()
+                say(f"{what}, {told - began:.0f} s")
             try:
                 ready, _ = ray.wait([answer], timeout=LOOK_S)
                 if ready:

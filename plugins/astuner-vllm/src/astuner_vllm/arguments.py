@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from astuner.contract.errors import ConfigError, Problem
-
-KEY = "astuner.rollout.vllm.engine_args"
+from astuner.settings.config.structure_errors import Fault, find_closest
 
 OURS: Mapping[str, str] = {
     "model": "set model.path",
@@ -51,10 +48,10 @@ OURS: Mapping[str, str] = {
 }
 """Arguments that the user must not set, with what to do instead."""
 
-_SOURCES = {
-    "engine/arg_utils.py": ("EngineArgs", "AsyncEngineArgs"),
-    "entrypoints/launchers/cli_args.py": ("BaseFrontendArgs", "FrontendArgs"),
-}
+_ENGINE = ("engine/arg_utils.py",)
+# From 0.33 on in the first, and before in the second.
+_SERVER = ("entrypoints/common/cli_args.py", "entrypoints/launchers/cli_args.py")
+_SOURCES = {_ENGINE: ("EngineArgs", "AsyncEngineArgs"), _SERVER: ("BaseFrontendArgs", "FrontendArgs")}
 _PLAIN: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (int, float), "str": (str,)}
 
 
@@ -81,27 +78,24 @@ def command_words(arguments: Mapping[str, Any]) -> Iterator[str]:
             yield f"{option}={value}"
 
 
-def check_arguments(arguments: Mapping[str, Any], package: Path) -> None:
-    """Raise `ConfigError` for names that the installed vLLM does not know, and for values of a wrong type.
+def find_faults(arguments: Mapping[str, Any], package: Path) -> Iterator[Fault]:
+    """Yield names that the installed vLLM does not know, and values of a wrong type.
 
     The declarations are read from its sources: importing it takes seconds and torch. Its own parser checks values when the
-    server starts, and names too for a vLLM with its declarations elsewhere.
+    server starts.
     """
-    known = read_declared_arguments(package) if arguments else {}
-    if known and (problems := list(_problems(arguments, known))):
-        raise ConfigError(problems)
-
-
-def _problems(arguments: Mapping[str, Any], known: Mapping[str, tuple[type, ...]]) -> Iterator[Problem]:
+    known = read_declared_arguments(package)
+    if not known:
+        yield Fault(message=f"cannot be checked: {package} declares the arguments of `vllm serve` in none of the known files")
+        return
     for name, value in arguments.items():
-        key = f"{KEY}.{name}"
         if _normalise(name) not in known:
-            nearest = difflib.get_close_matches(_normalise(name), known, n=1)
-            message = f"the installed vLLM has no such argument (value {value!r}); `vllm serve --help=all` lists them"
-            yield Problem(key=key, message=message, suggestion=nearest[0] if nearest else None)
+            message = "the installed vLLM has no such argument; `vllm serve --help=all` lists them."
+            meant = find_closest(_normalise(name), known)
+            yield Fault(path=(name,), message=message, suggestion=meant, kind="unknown_key")
         elif (kinds := known[_normalise(name)]) and not _fits(value, kinds):
             names = " or ".join(kind.__name__ for kind in kinds)
-            yield Problem(key=key, message=f"vLLM wants {names} here, and got {value!r}")
+            yield Fault(path=(name,), message=f"vLLM wants {names} here, and got {value!r}.")
 
 
 def _fits(value: Any, kinds: tuple[type, ...]) -> bool:
@@ -115,11 +109,12 @@ def read_declared_arguments(package: Path) -> Mapping[str, tuple[type, ...]]:
 
     Empty if a file of the declarations is not in its expected place.
     """
-    if not all((package / source).is_file() for source in _SOURCES):
-        return {}
     found: dict[str, tuple[type, ...]] = {}
-    for source, classes in _SOURCES.items():
-        tree = ast.parse((package / source).read_text(encoding="utf-8"))
+    for places, classes in _SOURCES.items():
+        source = next((package / place for place in places if (package / place).is_file()), None)
+        if source is None:
+            return {}
+        tree = ast.parse(source.read_text(encoding="utf-8"))
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and node.name in classes:
                 found.update((name, _types(annotation)) for name, annotation in _fields(node))

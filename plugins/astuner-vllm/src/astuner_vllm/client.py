@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,6 +35,8 @@ LOOPBACK_CONNECT_S = 60.0
 """For a server on this machine: a port without a server refuses at once, so only a busy machine needs longer."""
 SHORT_S = 20.0
 """For cheap requests."""
+PAUSED_S = 0.2
+"""Between two attempts to begin a request at a server that is paused."""
 LONG_S = 600.0
 """For loading weights, and for awaiting requests under way."""
 
@@ -136,8 +139,22 @@ class ServerClient:
         """Yield the tokens of a request as they come; closing the iterator ends it in the server too.
 
         Each chunk carries the version of the weights that sampled it. The server reports it only at the end of an
-        answer, so tokens after the start of an exchange of weights are held back until then.
+        answer, so tokens after the start of an exchange of weights are held back until then. vLLM from 0.33 on refuses new
+        requests during an exchange, unless they may be `keep`t waiting: they are sent again.
         """
+        until = asyncio.get_running_loop().time() + LONG_S
+        while True:
+            try:
+                async with aclosing(self._generate(request)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                return
+            except Refused as refused:
+                if not refused.paused or asyncio.get_running_loop().time() > until:
+                    raise
+            await asyncio.sleep(PAUSED_S)
+
+    async def _generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         body = build_body(request, self._model, salt=self._salt)
         tops = request.sampling.top_logprobs
         mark, count = self.versions.mark(), 0

@@ -13,9 +13,10 @@ from attrs import field, frozen
 from astuner.contract.protocols import RunInfo, settle_sequences
 from astuner.runs.training import check_whole_model
 from astuner.settings.memory_estimate import find_longest_context
+from astuner.shared.processes import SOCKETS
 from astuner_vllm.access import KEY
 from astuner_vllm.adapters import EXTENSION
-from astuner_vllm.arguments import check_arguments, command_words
+from astuner_vllm.arguments import command_words
 from astuner_vllm.checkpoint import choose_trained_dtype, read_model_config, read_saved_dtype
 from astuner_vllm.installed import VllmInstalled
 from astuner_vllm.options import VllmOptions
@@ -58,9 +59,8 @@ def server_command(
 
     `seed` and `tensor_parallel_size` replace those of the configuration; `gpus` are the visible devices, all if empty.
     `servers` is their number in the run, and `shares_gpu` whether a trainer has a part of this one's GPUs. Raises
-    `ConfigError` for a model without configuration and for wrong `engine_args`.
+    `ConfigError` for a model without configuration.
     """
-    check_arguments(options.engine_args, vllm.directory)
     model = model or run_info.config.model.path
     check_whole_model(model, "the engine 'vllm'")
     checkpoint = read_model_config(model)
@@ -149,6 +149,8 @@ def _lora(run_info: RunInfo) -> Iterator[tuple[str, Any]]:
 
 def _environment(options: VllmOptions, run_info: RunInfo, vllm: VllmInstalled) -> Iterator[tuple[str, str]]:
     yield ENABLED, "1"
+    # Several GPUs of one server find each other on this machine.
+    yield from SOCKETS.items()
     # See `_list_fixed_arguments` for why these endpoints are safe.
     yield "VLLM_SERVER_DEV_MODE", "1"
     yield "VLLM_NO_USAGE_STATS", "1"

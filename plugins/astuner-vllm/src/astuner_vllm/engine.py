@@ -63,13 +63,15 @@ class VllmEngine:
     def lacks(cls, options: Mapping[str, Any]) -> str | None:
         """Return why a backbone that takes the first usable engine would skip this one."""
         from astuner_vllm.gpus import has_no_gpu
-        from astuner_vllm.installed import explain_absence, installed
+        from astuner_vllm.installed import explain_absence, explain_version, installed
 
         if options.get("url"):
             return None
         vllm = installed()
         if vllm is None:
             return explain_absence()
+        if (reason := explain_version(vllm)) is not None:
+            return reason
         return "its vLLM computes on GPUs, and this machine has none" if not vllm.cpu and has_no_gpu() else None
 
     @classmethod

@@ -29,6 +29,11 @@ class Refused(ServerError):
         super().__init__(message)
         self.status = status
 
+    @property
+    def paused(self) -> bool:
+        """Whether the server takes no new requests until `resume`."""
+        return self.status == 503 and "paused" in str(self)
+
 
 def describe_error(error: Exception) -> str:
     """Return an error as text with its type."""

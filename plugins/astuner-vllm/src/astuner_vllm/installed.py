@@ -7,8 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from attrs import frozen
+from packaging.specifiers import SpecifierSet
 
 from astuner.shared.install_hints import install_command
+from astuner.shared.known_packages import read_known_packages
 
 
 def explain_absence() -> str:
@@ -43,3 +45,14 @@ def installed() -> VllmInstalled | None:
         if spec is not None and spec.origin is not None:
             return VllmInstalled(distribution=name, version=version, directory=Path(spec.origin).parent)
     return None
+
+
+def explain_version(vllm: VllmInstalled) -> str | None:
+    """Return why the engine does not start a vLLM of this version; None if it was tried with it."""
+    window = read_known_packages().windows["astuner-vllm"]["vllm"]
+    if SpecifierSet(window).contains(vllm.version, prereleases=True):
+        return None
+    return (
+        f"vLLM {vllm.version} is installed; the engine 'vllm' drives vllm{window}: {install_command('astuner-vllm[gpu]')}. "
+        "Beside astuner-verl, which brings another vLLM, leave rollout.name to the backbone, or use two environments"
+    )

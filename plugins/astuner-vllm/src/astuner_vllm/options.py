@@ -9,7 +9,9 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
 from astuner.settings.config.components import ONE_OR_MANY
-from astuner_vllm.arguments import explain_reserved
+from astuner.settings.config.structure_errors import Fault, FaultsError
+from astuner_vllm.arguments import explain_reserved, find_faults
+from astuner_vllm.installed import explain_version, installed
 
 
 def _check_addresses(_: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
@@ -23,11 +25,27 @@ def _reject_reserved(_: Any, attribute: Attribute[Any], value: Mapping[str, Any]
         raise ValueError(f"'{attribute.name}' cannot hold " + "; ".join(refused))
 
 
+def _check_known(options: VllmOptions, _: Attribute[Any], value: Mapping[str, Any]) -> None:
+    """Check the arguments against the vLLM of this environment, if it would be started."""
+    vllm = installed()
+    # It runs before all fields are set.
+    if not value or vllm is None or getattr(options, "url", None) or explain_version(vllm) is not None:
+        return
+    if faults := list(find_faults(value, vllm.directory)):
+        raise FaultsError(faults)
+
+
+def _check_version(options: VllmOptions, _: Attribute[Any], url: tuple[str, ...]) -> None:
+    vllm = installed()
+    if not url and vllm is not None and (reason := explain_version(vllm)) is not None:
+        raise FaultsError([Fault(message=f"{reason}.")])
+
+
 @frozen(kw_only=True)
 class VllmOptions:
     """How vLLM servers are started, updated and ended."""
 
-    url: tuple[str, ...] = field(default=(), validator=_check_addresses, metadata={ONE_OR_MANY: True})
+    url: tuple[str, ...] = field(default=(), validator=[_check_addresses, _check_version], metadata={ONE_OR_MANY: True})
     """Running servers to use, one address or several, as in `http://127.0.0.1:8000`; none are started then."""
     api_key_env: str = "VLLM_API_KEY"
     """The environment variable that holds the key of the servers at `url`; without it no key is sent."""
@@ -51,6 +69,6 @@ class VllmOptions:
     trains, else vLLM's own choice."""
     enforce_eager: bool | None = None
     """Neither compile the model nor capture CUDA graphs: starts sooner, generates slower. Not given: only without a GPU."""
-    engine_args: Mapping[str, Any] = field(factory=dict, validator=_reject_reserved)
+    engine_args: Mapping[str, Any] = field(factory=dict, validator=[_reject_reserved, _check_known])
     """More arguments of `vllm serve`, as `max_num_batched_tokens: 4096`. Values are true or false, a number, a text, a list, or a
     mapping, which is passed as JSON."""

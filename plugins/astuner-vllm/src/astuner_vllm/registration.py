@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from astuner.shared.processes import keep_stores_here
+
 ENABLED = "ASTUNER_VLLM_WEIGHTS"
 """Environment variable without which nothing is registered."""
 BACKEND = "file"
@@ -14,6 +16,7 @@ def register() -> None:
     """Register the weight transfer from files, in one of our servers. May be called again, as vLLM does."""
     if os.environ.get(ENABLED) != "1":
         return
+    keep_stores_here()
     from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
     try:

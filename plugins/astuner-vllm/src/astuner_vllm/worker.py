@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import torch
 from safetensors import safe_open
 from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
 from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmbedding
+from vllm.model_executor.model_loader.reload import layerwise
 from vllm.model_executor.model_loader.reload.layerwise import finalize_layerwise_reload, initialize_layerwise_reload
 from vllm.platforms import current_platform
 
@@ -61,17 +64,15 @@ class WeightFiles(WeightTransferEngine[NoInit, FileUpdate]):
         """Load the files into the model. Raises `ValueError` if a weight is missing."""
         files = weight_files(Path(update_info.path))
         expected = {_own_name(name) for name, _ in self.model.named_parameters()}
+        checked = self.model_config.quantization is None
         initialize_layerwise_reload(self.model)
         try:
             loaded = self.model.load_weights(read_tensors(files))
         finally:
-            finalize_layerwise_reload(self.model, self.model_config)
+            with _drop_warnings_of_layers() if checked else nullcontext():
+                finalize_layerwise_reload(self.model, self.model_config)
             pack_tied_heads(self.model)
-        if (
-            loaded is not None
-            and self.model_config.quantization is None
-            and (missing := sorted(expected - set(map(_own_name, loaded))))
-        ):
+        if loaded is not None and checked and (missing := sorted(expected - set(map(_own_name, loaded)))):
             raise ValueError(f"{update_info.path} lacks {len(missing)} weights of the model, {missing[0]} among them")
 
     def finish_weight_update(self) -> None:
@@ -79,6 +80,18 @@ class WeightFiles(WeightTransferEngine[NoInit, FileUpdate]):
 
     def shutdown(self) -> None:
         """Nothing to release."""
+
+
+@contextmanager
+def _drop_warnings_of_layers() -> Iterator[None]:
+    """Leave out vLLM's "Failed to load weights": it names each layer without own weights, and missing ones are found here."""
+    log = logging.getLogger(layerwise.__name__)
+    keep = log.filters[:]
+    log.addFilter(lambda record: record.msg != "%s: Failed to load weights")
+    try:
+        yield
+    finally:
+        log.filters[:] = keep
 
 
 def _own_name(name: str) -> str:

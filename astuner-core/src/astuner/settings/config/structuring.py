@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -246,20 +247,16 @@ def _run_validators(cls: type[Any], made: Mapping[str, Any], skip: AbstractSet[s
     values = [(item, made[item.alias or item.name]) for item in attrs.fields(cls) if (item.alias or item.name) in made]
     for item, value in values:
         object.__setattr__(blank, item.name, value)
-    faults = []
+    collect = FaultCollector()
     for item, value in values:
         name = item.alias or item.name
         # A converter changes the value; the constructor validates the result.
         if item.validator is None or item.converter is not None or name in skip:
             continue
-        try:
-            item.validator(blank, item, value)
-        except (ValueError, TypeError) as error:
-            faults.append(Fault(message=format_sentence(error), path=(name,)))
-        except AttributeError:
-            # It checks a field that was not given: only the constructor can run it.
-            continue
-    return faults
+        # One that checks a field that was not given can only be run by the constructor.
+        with suppress(AttributeError):
+            collect(name, partial(item.validator, blank), item, value)
+    return collect.faults
 
 
 def _construct(cls: type[Any], made: Mapping[str, Any]) -> Any:

@@ -19,6 +19,7 @@ from astuner.settings.plugins.component import Component
 from astuner.settings.plugins.drivers import load
 from astuner.settings.plugins.options import build_options
 from astuner.settings.plugins.raised_errors import blame_component
+from astuner.shared.install_hints import install_command, is_installed
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Candidate
@@ -164,10 +165,8 @@ class Chooser:
         try:
             return self._catalog.find(kind, spec, config_dir=self._loaded.path.parent, key=key)
         except ConfigError as error:
-            from astuner.settings.planning.earlier_run import find_reinstall_hint
-
             config = self._loaded.config
-            back = find_reinstall_hint(Path(config.experiment_dir), config.backbone, kind, spec)
+            back = _find_reinstall_hint(Path(config.experiment_dir), config.backbone, kind, spec)
             if back is None:
                 raise
             told = [evolve(problem, message=f"{problem.message.rstrip('.')}. {back}") for problem in error.problems]
@@ -183,3 +182,16 @@ class Chooser:
 def _read_honours(backbone: Component, engine: Component | None) -> HonourTable:
     chosen = None if engine is None else load(engine.candidate)
     return HonourTable.of(load(backbone.candidate), backbone.candidate.name, chosen)
+
+
+def _find_reinstall_hint(directory: Path, backbone: str, kind: str, spec: str) -> str | None:
+    """Return how to reinstall a component that the run had when it was last started."""
+    from astuner.runs.store.directory import RunDirectory, get_throwaway_directory
+
+    places = (directory, get_throwaway_directory(directory, backbone))
+    for row in (row for place in places for row in RunDirectory(place).run.get("plugins", ())):
+        name, dist, was = row["name"], row["distribution"], row["version"]
+        # A component given by its path has no version and no package.
+        if row["kind"] == kind and spec in (name, f"{dist}/{name}") and was and not is_installed(dist):
+            return f"This run had it from {dist} {was}: {install_command(f'{dist}=={was}')}"
+    return None

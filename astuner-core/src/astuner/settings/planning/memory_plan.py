@@ -24,8 +24,7 @@ from astuner.settings.memory_estimate.parts import (
     Phase,
 )
 from astuner.settings.plugins.drivers import load_with_traits
-from astuner.shared.processes.gpus import gpu_count, smallest_gpu_bytes
-from astuner.shared.processes.main_memory import measure_main_memory_bytes
+from astuner.shared.processes.gpus import gpu_count, measure_main_memory_bytes, smallest_gpu_bytes
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import RunInfo

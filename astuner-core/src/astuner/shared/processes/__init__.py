@@ -9,19 +9,19 @@ if TYPE_CHECKING:
     from astuner.shared.processes.json_child import JsonChild, JsonProgram
     from astuner.shared.processes.json_lines import JsonLines, end_child
     from astuner.shared.processes.log_lines import select_telling_lines
-    from astuner.shared.processes.ports import LOOPBACK, accepts, free_port
-    from astuner.shared.processes.process_environment import export_variables
+    from astuner.shared.processes.ports import LOOPBACK, SOCKETS, accepts, free_port, keep_stores_here
+    from astuner.shared.processes.process_environment import export_variables, set_limit
     from astuner.shared.processes.process_members import MARK
     from astuner.shared.processes.program_handle import ProgramHandle
     from astuner.shared.processes.program_launch import ProgramSpec, attach, launch
     from astuner.shared.processes.program_record import Kind, Lease, ProgramRecord
     from astuner.shared.processes.program_registry import list_programs, register_run
     from astuner.shared.processes.readiness import wait_until_ready
-    from astuner.shared.processes.resource_bounds import set_limit
 
 __all__ = [
     "LOOPBACK",
     "MARK",
+    "SOCKETS",
     "JsonChild",
     "JsonLines",
     "JsonProgram",
@@ -36,6 +36,7 @@ __all__ = [
     "export_variables",
     "free_port",
     "gpu_count",
+    "keep_stores_here",
     "launch",
     "list_programs",
     "register_run",

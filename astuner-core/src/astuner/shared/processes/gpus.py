@@ -1,10 +1,11 @@
-"""The GPUs available to this process, and their memory, without loading their drivers."""
+"""The GPUs and the memory available to this process, without loading any driver."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 ANSWER_S = 20.0
@@ -25,6 +26,18 @@ def smallest_gpu_bytes() -> int | None:
     """Return the memory of the smallest NVIDIA GPU that the driver lists; None if the driver does not answer."""
     sizes = [int(line) for line in _ask_driver("--query-gpu=memory.total", "--format=csv,noheader,nounits") if line.isdecimal()]
     return min(sizes) << 20 if sizes else None
+
+
+def measure_main_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the memory of the machine, or the container's limit if that is lower."""
+    import psutil
+
+    total: int = psutil.virtual_memory().total
+    try:
+        limit = (cgroup / "memory.max").read_text(encoding="utf-8").strip()
+    except OSError:
+        return total
+    return total if limit == "max" else min(total, int(limit))
 
 
 def _ask_driver(*arguments: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.contract.errors import RunFailed, UsageError
 from astuner.settings.config.model import Ready, Service
 from astuner.shared.processes.gpus import VISIBLE, gpu_count
-from astuner.shared.processes.ports import LOOPBACK, free_port
+from astuner.shared.processes.ports import LOOPBACK, SOCKETS, free_port
 from astuner.shared.services import Definition
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ PLACES = 4
 """Number of GPUs that Ray reports on a machine without one, since trainers allocate their workers by Ray's GPUs."""
 START_S = 180.0
 ANSWER_S = 10.0
+CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Whether Ray replaces 127.0.0.1 by an address of the network, on any system: then each of its servers listens on all of them."""
 
 
 def check_answers(address: str) -> None:
@@ -44,11 +46,13 @@ def check_answers(address: str) -> None:
         raise RunFailed(describe_unreachable(address, error)) from error
 
 
-def read_key_again() -> None:
-    """Make Ray reload the cluster's key: it reads the environment once, and an agent's code may have imported it before."""
+def read_variables_again() -> None:
+    """Make Ray reload key and `CLUSTERS`: it reads the environment once, and an agent's code may have imported it before."""
     raylet: Any = importlib.import_module("ray._raylet")
     raylet.Config.initialize("")
     raylet.AuthenticationTokenLoader.instance().reset_cache()
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    constants.ENABLE_RAY_CLUSTER = constants.env_bool(CLUSTERS, not constants.IS_WINDOWS_OR_OSX)
 
 
 def describe_unreachable(address: str, error: Exception) -> str:
@@ -72,15 +76,11 @@ def ray(run_info: RunInfo) -> Definition:
     short = "/tmp" if Path("/tmp").is_dir() else tempfile.gettempdir()
     scratch = Path(short, f"astuner-ray-{secrets.token_hex(4)}")
     # With both set, Ray ignores the token file in the home directory, which other clusters write.
-    auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    shared = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), CLUSTERS: "0", **SOCKETS}
     gpus = gpu_count()
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
-    command += [f"--node-ip-address={LOOPBACK}", f"--temp-dir={scratch}", "--include-dashboard=false", "--disable-usage-stats"]
-    command += [
-        "--min-worker-port=0",
-        "--max-worker-port=0",
-        f"--num-cpus={max(LEAST_CPUS, os.cpu_count() or 1, CPUS_A_WORKER * (gpus or PLACES))}",
-    ]
+    cpus = max(LEAST_CPUS, os.cpu_count() or 1, CPUS_A_WORKER * (gpus or PLACES))
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}", f"--num-cpus={cpus}"]
+    command += [f"--temp-dir={scratch}", "--include-dashboard=false", "--min-worker-port=0", "--max-worker-port=0"]
     if gpus == 0:
         # Ray checks --num-gpus against the variable that hides GPUs, so the variable must be unset.
         command = ["/usr/bin/env", "-u", VISIBLE, *command, f"--num-gpus={PLACES}"]
@@ -89,8 +89,10 @@ def ray(run_info: RunInfo) -> Definition:
         command.append(f"--ray-client-server-port={free_port()}")
     service = Service(
         command=tuple(command),
-        env={**auth, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"},
+        # Nothing is drained at its end: the run has no more work for it.
+        env={**shared, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"},
         ready=Ready(port=port, log="Ray runtime started"),
         timeout_s=START_S,
     )
-    return Definition(service=service, exports={ADDRESS: f"{LOOPBACK}:{port}", DIRECTORY: str(scratch), **auth}, scratch=scratch)
+    exports = {ADDRESS: f"{LOOPBACK}:{port}", DIRECTORY: str(scratch), **shared}
+    return Definition(service=service, exports=exports, scratch=scratch)

@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from itertools import groupby
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
+
 from astuner.contract.protocols import Candidate
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.compat import find_incompatibility
@@ -51,16 +53,36 @@ def distribution_rows(catalog: Catalog) -> Iterator[Row]:
 
 
 def engine_rows() -> Iterator[Row]:
-    """Yield which of the engines' packages are installed."""
+    """Yield which of the engines' packages are installed, and what the installed packages that drive them want."""
     # Ray comes with what needs it.
     brought: dict[str, str | None] = {"transformers": f"{CORE}[rollout]", **read_known_packages().libraries, "ray": None}
     for name, brings in brought.items():
-        try:
-            yield Row(area="engines", what=name, detail=version(name))
-        except PackageNotFoundError:
+        found = _find_version(name) or _find_version(f"{name}-cpu")
+        if found is None:
             remedy = install_command(brings) if brings else ""
             detail = "not installed; only some backbones need it"
             yield Row(area="engines", what=name, status="missing", detail=detail, remedy=remedy)
+            continue
+        windows = {
+            package: libraries[name]
+            for package, libraries in read_known_packages().windows.items()
+            if name in libraries and _find_version(package)
+        }
+        outside = {package: window for package, window in windows.items() if not SpecifierSet(window).contains(found, True)}
+        yield Row(
+            area="engines",
+            what=name,
+            status="ok" if not outside else "broken" if len(outside) == len(windows) else "warning",
+            detail="; ".join([found, *(f"{package} drives {name}{window}" for package, window in outside.items())]),
+            remedy=" or ".join(f"pip install '{name}{window}'" for window in outside.values()),
+        )
+
+
+def _find_version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _requirements_row(name: str, installed: Installed, offer: str) -> Row:

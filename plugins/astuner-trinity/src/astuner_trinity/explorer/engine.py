@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from astuner.contract.errors import AstunerError
+from astuner.contract.errors import AstunerError, RunFailed
 from astuner.contract.protocols import Engine, EngineTraits, RunInfo
 from astuner.contract.schema import Capabilities, Chunk, FinishReason, Request
 from astuner.shared.busy_time import BusyTime
@@ -35,7 +35,7 @@ def make_engine(model: Any, run: RunInfo, versions: Versions) -> Engine:
     most, seeded = rollout.max_model_len, rollout.seed is not None
     if model.enable_lora:
         return ActorEngine(model.model, versions, max_model_len=most, seeded=seeded)
-    return ServerEngine(model.api_address, model.model_name, versions, max_model_len=most, seeded=seeded)
+    return ServerEngine(model.api_address, model.model_name, versions, key=model.api_key, max_model_len=most, seeded=seeded)
 
 
 class Versions:
@@ -91,19 +91,28 @@ class ServerEngine(_TrinityEngine):
     styles, where weights change during an answer, it may count as older than it is, never as younger.
     """
 
-    def __init__(self, address: str, model: str, versions: Versions, *, max_model_len: int, seeded: bool = False) -> None:
+    def __init__(
+        self, address: str, model: str, versions: Versions, *, key: str, max_model_len: int, seeded: bool = False
+    ) -> None:
         """Take the server's address, its name for the model, the source of its weights' version, and whether to send seeds."""
         super().__init__(max_model_len=max_model_len, seeded=seeded)
-        self._address, self._model, self._versions = address, model, versions
+        self._address, self._model, self._versions, self._key = address, model, versions, key
         self._http: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
-        """Open the client."""
+        """Open the client; raises `RunFailed` for a server that would answer without the key."""
         import httpx
 
         # Core's limits bound the time of an answer.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=30.0), limits=limits, trust_env=False)
+        try:
+            stranger = (await self._http.get(f"{self._address}/v1/models")).status_code
+        except httpx.HTTPError as error:
+            raise EngineLost(f"{self._address}: {type(error).__name__}: {error}") from error
+        if stranger != 401:
+            raise RunFailed(f"{self._address}: Trinity's vLLM answers {stranger} to a request without the run's key, not 401")
+        self._http.headers["authorization"] = f"Bearer {self._key}"
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Yield tokens as they come; closing the iterator closes the connection, and the server stops."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 AUXILIARY = "ASTUNER_TRINITY_AUXILIARY_MODELS"
 """The OpenAI-compatible addresses of `trinity.explorer.auxiliary_models`, in their order, separated by commas."""
+AUXILIARY_KEY = "ASTUNER_TRINITY_AUXILIARY_KEY"
+"""The API key of all of them: the run's."""
 LOOK_S = 0.5
 LAST_WEIGHTS_S = 120.0
 
@@ -66,6 +68,7 @@ class RolloutWorker:
         from astuner.settings.plugins.hooks import Hooks
 
         os.environ[AUXILIARY] = ",".join([f"{one.api_address}/v1" for one in auxiliary if one.api_address])
+        os.environ[AUXILIARY_KEY] = model.api_key
         again = replan(Layout.of_plan(plan_file).plan)
         plan, info = again.plan, _divide_run_info(again.run_info, again.facts["runners"])
         layout = Layout(info.directory)

@@ -45,7 +45,7 @@ def set_up(
             left_out=left_out,
             request=request,
         ).write(home)
-        return home, resolution.count
+        return home, len(resolution.packages)
 
 
 def _prepare_place(backbone: str, directory: Path | None) -> Path:

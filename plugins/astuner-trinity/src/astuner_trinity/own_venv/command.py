@@ -81,7 +81,7 @@ def _set_up(backbone: str, request: SetupRequest, directory: Path | None, *, dry
     if dry_run:
         with tempfile.TemporaryDirectory() as work:
             resolution = resolve_setup(candidate.name, own, request, Path(work), _say)
-            click.echo(resolution.pins.read_text(encoding="utf-8"), nl=False)
+            click.echo("\n".join(resolution.packages))
         return
     home, count = set_up(candidate.name, own, request, directory, _say)
     _say(f"done: {home} has {count} packages; `astuner run --backbone {backbone}` enters it")

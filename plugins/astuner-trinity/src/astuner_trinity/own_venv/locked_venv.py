@@ -20,7 +20,8 @@ class LockedVenv:
     requirements: Path
     """What the backbone needs to train, as a requirements file; its own package is added."""
     lock: Path
-    """`NAME==VERSION` for everything that these requirements bring: the versions that were tried together."""
+    """`NAME==VERSION` for everything that these requirements bring, the versions that were tried together, with the hashes of
+    their files."""
     overrides: Path | None = None
     """Requirements that replace what the libraries declare, if that cannot be met; None if it can."""
     systems: tuple[tuple[str, str], ...] = ()

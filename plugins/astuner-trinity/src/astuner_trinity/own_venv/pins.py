@@ -30,7 +30,8 @@ def read_requirements(file: Path) -> Iterator[tuple[int, Requirement]]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     for number, line in enumerate(lines, start=1):
-        text = line.partition(" #")[0].strip()
+        # The hashes of a line follow on the next ones, which begin with an option.
+        text = line.partition(" #")[0].removesuffix("\\").strip()
         if not text or text.startswith(("#", "-")):
             continue
         try:

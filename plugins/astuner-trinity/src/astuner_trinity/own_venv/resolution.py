@@ -32,10 +32,10 @@ class Resolution:
     """A requirements file with every package in its version."""
 
     @property
-    def count(self) -> int:
-        """The number of packages."""
-        lines = map(str.strip, self.pins.read_text(encoding="utf-8").splitlines())
-        return sum(bool(line) and not line.startswith("#") for line in lines)
+    def packages(self) -> list[str]:
+        """Every package in its version, without the hashes of its files."""
+        lines = self.pins.read_text(encoding="utf-8").splitlines()
+        return [line.rstrip(" \\") for line in lines if line.strip() and not line.startswith(("#", " "))]
 
 
 def resolve_setup(backbone: str, own: LockedVenv, request: SetupRequest, work: Path, say: Callable[[str], object]) -> Resolution:

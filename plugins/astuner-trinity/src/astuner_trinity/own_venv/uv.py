@@ -41,9 +41,12 @@ def run_uv(*arguments: str | Path) -> None:
 
 
 def resolve(requirements: Path, out: Path, python: str | Path, options: Sequence[str | Path]) -> None:
-    """Write a version of every package that some requirements bring; raises `UsageError` with uv's reason if there are none."""
+    """Write a version of every package that some requirements bring; raises `UsageError` with uv's reason if there are none.
+
+    Hashes of files come with them: those that `out` has for the same version, so that no other file is installed for a lock's.
+    """
     command = [find_uv(), "pip", "compile", requirements, "--output-file", out, "--python", python, "--quiet"]
-    command += ["--no-header", "--no-annotate", *options]
+    command += ["--no-header", "--no-annotate", "--generate-hashes", *options]
     done = subprocess.run(list(map(str, command)), env=_make_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise UsageError(f"no set of versions meets all requirements. uv says:\n{done.stderr.strip()}")

@@ -15,6 +15,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine import utils as passes
 from verl.workers.engine_workers import TrainingWorker
 
+from astuner.shared.processes import keep_stores_here
 from astuner_trinity.rows import IDLE, RATE, SHARE, STEP
 from astuner_trinity.trainer.loss import record_tokens
 from astuner_trinity.trainer.padding import provide_padding, wrap_splitter
@@ -56,6 +57,7 @@ def _skip_update(engine: Any) -> Iterator[None]:
         del engine.optimizer_step
 
 
+keep_stores_here()
 provide_padding()
 passes.rearrange_micro_batches = wrap_splitter(passes.rearrange_micro_batches)
 TrainingWorker.train_mini_batch = wrap_training(TrainingWorker.train_mini_batch)

@@ -6,8 +6,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from astuner.contract.protocols import Fit
 from astuner_verl.first_choices import ASKED, FIRST
 from astuner_verl.host import STATE, Host
@@ -35,8 +33,8 @@ class WarmStartHost(Host):
             if place is None:
                 continue
             row = rows[place]
-            mask = torch.as_tensor(row.mask)
-            targets = torch.as_tensor(np.ascontiguousarray(row.ids[row.start :]))[mask]
+            mask = torch.tensor(row.mask)
+            targets = torch.tensor(row.ids[row.start :])[mask]
             loss -= float(logprobs[row.start - 1 : -1][mask].sum(dtype=torch.float64))
             right += int((first[row.start - 1 : -1][mask] == targets).sum())
             tokens += len(targets)

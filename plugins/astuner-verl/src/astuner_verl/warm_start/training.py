@@ -64,7 +64,7 @@ def warm_start(run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) ->
         watch = Watch(logs=cluster.logs, resumable=False)
         host = make_host(WarmStartHost, native, _make_loss(native))
         say(f"{describe_workers(native, cluster.device)}; {STARTING}")
-        watch.get(host.start.remote(), "starting the trainer")
+        watch.get(host.start.remote(), "starting the trainer", report)
         if native["astuner"]["share_prefixes"]:
             share_prefixes(host, watch, say)
         result = train_on_demonstrations(_Trainer(host=host, watch=watch, job=job, total_steps=count_steps(job)), job, say)
