@@ -100,7 +100,8 @@ class Library:
                 self.problems.append(f"{root}: is not a directory")
                 continue
             try:
-                paths = [inner for path in list_run_paths(root) for inner in (path, *list_run_paths(path / "replays"))]
+                runs = list_run_paths(root, self.problems.append)
+                paths = [inner for path in runs for inner in (path, *list_run_paths(path / "replays"))]
             except OSError as error:
                 self.problems.append(f"{root}: cannot be searched: {error.strerror or error}")
                 continue
