@@ -104,7 +104,9 @@ class IndexWriter:
             self._write_state(split, file, ranges, size, identity)
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            # A full disk has ended the transaction already.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             self._signal.dirty.clear()
             raise
         return True
