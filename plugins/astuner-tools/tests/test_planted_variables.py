@@ -113,3 +113,10 @@ def find_shown(conf: str, command: Sequence[str], capsys: pytest.CaptureFixture[
 def test_no_command_shows_a_value(form: str, command: Sequence[str], write, capsys: pytest.CaptureFixture[str]) -> None:
     for keys in CHOSEN:
         assert find_shown(write(FORMS[form], keys), command, capsys) == []
+
+
+@pytest.mark.parametrize("form", ["spaces", "a path"])
+def test_the_doctor_shows_none_either(form: str, write, capsys: pytest.CaptureFixture[str]) -> None:
+    conf = write(FORMS[form], ("model.path", "backbone", "services.web.cwd"))
+    exit_code_of(["doctor", "--conf", conf])
+    assert [line for line in capsys.readouterr().out.splitlines() if any(sign in line for sign in SIGNS)] == []
