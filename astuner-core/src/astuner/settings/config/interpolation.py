@@ -147,7 +147,7 @@ class Interpolation:
     @cached_property
     def _variables(self) -> dict[str, str]:
         """The variables that the configuration takes values from, the longest value first; short ones are found by chance."""
-        texts = [text for text in flatten(self.tree).values() if _has_marks(text)]
+        texts = [text for text in flatten(self.tree).values() if _has_marks(text) and not self.isolated]
         # The name of a variable, or that of the resolver, may be an interpolation itself.
         names = os.environ if any(_NESTED.search(str(text)) for text in texts) else list_variables(texts)
         values = {name: os.environ.get(name, "") for name in sorted(names)}

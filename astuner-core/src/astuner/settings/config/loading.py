@@ -9,6 +9,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.plain_values import mend_text
 from astuner.settings.config.aliases import Renaming
 from astuner.settings.config.checks import Checks
 from astuner.settings.config.config_file import list_native_roots, read_config_file
@@ -17,7 +18,7 @@ from astuner.settings.config.interpolation import Interpolation
 from astuner.settings.config.model import Config
 from astuner.settings.config.overrides import Overrides, read_overrides
 from astuner.settings.config.paths import find_model_directory
-from astuner.settings.config.places import ROOT, Locate, Place, Places, format_path, sort_problems
+from astuner.settings.config.places import ROOT, Locate, Place, Places, format_path, make_problem, sort_problems
 from astuner.settings.config.schema_keys import walk_schema
 from astuner.settings.config.secrets import Secrets
 from astuner.settings.config.sections import DatasetFileSection, list_installed_names
@@ -139,13 +140,19 @@ def examine_config(
     labels = {name: secrets.make_label(getattr(config, name)) for name in ("project_name", "experiment_name")}
     config = _choose_validation_samples(evolve(config, **labels), user_keys)
     config = config if isolated else _make_paths_absolute(config, path.parent)
+    if mend_text(place := f"{path}:{config.experiment_dir}") != place:
+        message = f"a directory of {str(path)!a} or of the run is not named in UTF-8, which libraries of models need. Rename it."
+        problems.append(Problem(message=message, file=Path(path.name)))
     checks = Checks(config=config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
     checks.run(isolated=isolated)
     left_out, spoilt = {f"{ROOT}.{key}" for key in unused}, evolve(spoilt, keys=spoilt.keys | unread.keys)
     problems += [problem for problem in checks.problems if problem.key not in left_out and not spoilt.explain(problem)]
-    if f"{ROOT}.experiment_name" in from_environment and whole[ROOT]["experiment_dir"] == "auto" != config.experiment_dir:
-        start = config.experiment_dir.removesuffix(config.experiment_name)
-        from_environment[f"{ROOT}.experiment_dir"] = start + from_environment[f"{ROOT}.experiment_name"]
+    name, place, written = config.experiment_name, config.experiment_dir, from_environment.get(f"{ROOT}.experiment_name")
+    if written is not None and whole[ROOT]["experiment_dir"] == "auto" and place.endswith(whole[ROOT]["experiment_name"]):
+        from_environment[f"{ROOT}.experiment_dir"] = place.removesuffix(name) + written
+    elif f"{ROOT}.experiment_dir" in from_environment and Secrets.of({}).make_label(place) != place:
+        message = "it holds the value of a variable that is a secret, and everyone reads the names of directories. Write it out."
+        problems.append(make_problem(f"{ROOT}.experiment_dir", message, locate))
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
     old_spellings = renaming.format_notice()
     return LoadedConfig(
