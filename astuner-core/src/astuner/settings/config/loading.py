@@ -137,7 +137,7 @@ def examine_config(
     user_keys = _find_user_keys(given, converter.unstructure(config), interpolation.replaced)
     user_keys = frozenset(key for key in user_keys if not spoilt.hold(f"{ROOT}.{key}"))
     # Everyone reads the names of directories, processes and trackers.
-    labels = {name: secrets.make_label(getattr(config, name)) for name in ("project_name", "experiment_name")}
+    labels: dict[str, Any] = {name: secrets.make_label(getattr(config, name)) for name in ("project_name", "experiment_name")}
     config = _choose_validation_samples(evolve(config, **labels), user_keys)
     config = config if isolated else _make_paths_absolute(config, path.parent)
     if mend_text(place := f"{path}:{config.experiment_dir}") != place:
