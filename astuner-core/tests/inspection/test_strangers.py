@@ -17,6 +17,7 @@ from astuner.contract.errors import RunFailed, UsageError
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.atomic import write_text
 from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.manifest import find_damage, write_manifest
 from astuner.shared.private_files import open_private, open_stored
 
 FILES = ("run.json", "state.json", "config.yaml", "metrics.jsonl", "lock", "episodes/train.jsonl", "episodes/validation.jsonl")
@@ -171,3 +172,23 @@ def test_a_run_of_somebody_else_is_named(write_run, stored, tmp_path: Path) -> N
     for command, code, text in others:
         assert (command, code) == (command, 2)
         assert re.search("launcher_record/mine: cannot be read by this user", text), text
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "config.json", "model.safetensors"])
+@pytest.mark.parametrize("has_manifest", [True, False], ids=["", "without a manifest"])
+@pytest.mark.parametrize("kind", ["a pipe", "a directory", "a device", "a pipe behind a link"])
+def test_a_checkpoint_with_it_is_damaged(kind: str, has_manifest: bool, name: str, outside: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "step_1"
+    checkpoint.mkdir()
+    (checkpoint / "config.json").write_text("{}")
+    (checkpoint / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    if has_manifest:
+        write_manifest(checkpoint)
+    assert find_damage(checkpoint) == []
+    put(kind, checkpoint / name, outside)
+    if has_manifest or name == "manifest.json":
+        (damage,) = find_damage(checkpoint)
+        assert re.match(rf"{name}: .*(is {kind.removesuffix(' behind a link')}|damaged)", damage)
+    else:
+        # What is not listed is left out, and nothing waits for it.
+        assert find_damage(checkpoint) == []
