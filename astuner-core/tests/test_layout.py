@@ -72,7 +72,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-judges": 7200,
     "astuner-local": 5800,
     "astuner-loggers": 3250,
-    "astuner-logview": 6650,
+    "astuner-logview": 6700,
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,
