@@ -28,6 +28,7 @@ def test_a_run_is_called_by_the_variable_that_its_name_takes_a_value_from(
         names.append(loaded.config.experiment_name)
         assert loaded.config.experiment_dir == str(tmp_path / "launcher_record" / names[-1])
         assert loaded.config.project_name.startswith("MY_RUN-")
+        assert f"experiment_name holds the value of an environment variable, and is '{names[-1]}'" in loaded.notices[1]
         assert "tokvalue" not in to_yaml(loaded)
         (tmp_path / "again.yaml").write_text(to_yaml(loaded))
         assert load_config(tmp_path / "again.yaml").config.experiment_dir == loaded.config.experiment_dir

@@ -138,6 +138,8 @@ def examine_config(
     user_keys = frozenset(key for key in user_keys if not spoilt.hold(f"{ROOT}.{key}"))
     # Everyone reads the names of directories, processes and trackers.
     labels: dict[str, Any] = {name: secrets.make_label(getattr(config, name)) for name in ("project_name", "experiment_name")}
+    changed = [name for name, label in labels.items() if label != getattr(config, name)]
+    translated += [f"{name} holds the value of an environment variable, and is '{labels[name]}' instead." for name in changed]
     config = _choose_validation_samples(evolve(config, **labels), user_keys)
     config = config if isolated else _make_paths_absolute(config, path.parent)
     if mend_text(place := f"{path}:{config.experiment_dir}") != place:
