@@ -76,9 +76,12 @@ TYPED = (
     "context_tracker.context_tracker_type",
     "task_judge.judges",
 )
-CHOSEN = (TEXTS, TYPED, ("backbone", "rollout"))
-"""Keys that take a value at the same time; some end the command before another is looked at."""
-COMMANDS = (("explain", "--json"), ("show",), ("validate",))
+COMMANDS = {
+    ("explain", "--json"): (TEXTS, TYPED, ("backbone", "rollout")),
+    ("show",): (TEXTS,),
+    ("validate",): (TYPED,),
+}
+"""With the keys that take a value at the same time; some end the command before another is looked at."""
 
 
 @pytest.fixture
@@ -110,8 +113,8 @@ def find_shown(conf: str, command: Sequence[str], capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("form", FORMS)
-def test_no_command_shows_a_value(form: str, command: Sequence[str], write, capsys: pytest.CaptureFixture[str]) -> None:
-    for keys in CHOSEN:
+def test_no_command_shows_a_value(form: str, command: tuple[str, ...], write, capsys: pytest.CaptureFixture[str]) -> None:
+    for keys in COMMANDS[command]:
         assert find_shown(write(FORMS[form], keys), command, capsys) == []
 
 
@@ -120,3 +123,13 @@ def test_the_doctor_shows_none_either(form: str, write, capsys: pytest.CaptureFi
     conf = write(FORMS[form], ("model.path", "backbone", "services.web.cwd"))
     exit_code_of(["doctor", "--conf", conf])
     assert [line for line in capsys.readouterr().out.splitlines() if any(sign in line for sign in SIGNS)] == []
+
+
+def test_an_imported_configuration_shows_none(write, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("astuner_verl", reason="a backbone with a configuration of its own")
+    write(FORMS["plain"], TEXTS)
+    own = {"trainer": {"experiment_name": FORMS["a word"]}, "data": {"train_files": FORMS["a relative path"]}}
+    Path("verl.yaml").write_text(json.dumps(own))
+    exit_code_of(["config", "import", "--from", "verl", "verl.yaml", "--out", "ours.yaml"])
+    said = capsys.readouterr().out + Path("ours.yaml").read_text()
+    assert [line for line in said.splitlines() if any(sign in line for sign in SIGNS)] == []

@@ -150,7 +150,7 @@ def examine_config(
     left_out, spoilt = {f"{ROOT}.{key}" for key in unused}, evolve(spoilt, keys=spoilt.keys | unread.keys)
     problems += [problem for problem in checks.problems if problem.key not in left_out and not spoilt.explain(problem)]
     name, place, written = config.experiment_name, config.experiment_dir, from_environment.get(f"{ROOT}.experiment_name")
-    if written is not None and whole[ROOT]["experiment_dir"] == "auto" and place.endswith(whole[ROOT]["experiment_name"]):
+    if written is not None and whole[ROOT]["experiment_dir"] == "auto" and place.endswith(str(whole[ROOT]["experiment_name"])):
         from_environment[f"{ROOT}.experiment_dir"] = place.removesuffix(name) + written
     elif f"{ROOT}.experiment_dir" in from_environment and Secrets.of({}).make_label(place) != place:
         message = "it holds the value of a variable that is a secret, and everyone reads the names of directories. Write it out."
