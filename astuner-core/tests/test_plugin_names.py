@@ -44,7 +44,9 @@ ALLOWED: Mapping[tuple[str, str], str] = {
 WORDS = frozenset({"environments", "llm", "local", "math", "tracing"})
 """Names that are words as well: they name a component only in quotes."""
 
-SECTIONS = frozenset({"compare", "config.schema", "data", "env", "judge", "replay", "setup", "trace", "warm-start"})
+SECTIONS = frozenset(
+    {"compare", "config.schema", "config.show", "data", "env", "judge", "replay", "setup", "trace", "warm-start"}
+)
 """Commands that are called as a section, a field, a function, a method or a module of core is: nothing tells the two apart."""
 
 

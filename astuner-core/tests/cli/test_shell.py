@@ -135,10 +135,10 @@ def test_a_command_that_two_plugins_add_to_a_group_is_run_with_its_distribution(
 
 
 def test_a_plugin_does_not_replace_a_command_in_a_group_of_core(cli: Callable[..., Any], fake_distribution: Any) -> None:
-    files = {"acme_tools.py": HELLO.replace("def hello", "def show")}
-    fake_distribution("acme-tools", files=files, entry_points={"astuner.commands": {"plugin.show": "acme_tools:show"}})
-    assert "KIND NAME" in cli("plugin", "show", "--help").out
-    assert cli("plugin", "acme-tools/show").out == "hello\n"
+    files = {"acme_tools.py": HELLO.replace("def hello", "def list_")}
+    fake_distribution("acme-tools", files=files, entry_points={"astuner.commands": {"plugin.list": "acme_tools:list_"}})
+    assert "--kind KIND" in cli("plugin", "list", "--help").out
+    assert cli("plugin", "acme-tools/list").out == "hello\n"
 
 
 def test_a_command_of_a_group_that_is_not_installed_names_the_package(

@@ -54,10 +54,12 @@ def test_what_came_from_the_environment_is_shown_as_it_was_written(
         "same": "a-note-of-mine",
     }
     assert shown["verl"] == {"a": {"b": ["${oc.env:MY_NOTE}"]}}
-    assert loaded.environment_values == {
-        "a-note-of-mine": "${oc.env:MY_NOTE}",
-        "see a-note-of-mine": "see ${oc.env:MY_NOTE}",
-        "x1": "${oc.env:MY_SHORT}",
+    native = {"x": "a-note-of-mine", "y": ["x1", "see a-note-of-mine"], "z": "./a-note-of-mine/x1", "n": 1}
+    assert loaded.secrets.hide_in_tree(native) == {
+        "x": "${oc.env:MY_NOTE}",
+        "y": ["${oc.env:MY_SHORT}", "see ${oc.env:MY_NOTE}"],
+        "z": "./${oc.env:MY_NOTE}/x1",
+        "n": 1,
     }
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 from astuner.episodes.transcript.terminal_text import format_seconds
@@ -47,6 +48,19 @@ def test_a_run_tells_what_it_reached_what_it_took_and_what_it_lost(tmp_path, mon
 def test_a_run_without_numbers_tells_only_how_to_look_at_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert tell_story(write(tmp_path, saved=())) == ["look:     astuner episodes run"]
+
+
+def test_a_directory_is_quoted_for_the_shell(tmp_path, monkeypatch):
+    home = tmp_path / "a 'b' $HOME"
+    home.mkdir()
+    directory = write(home)
+    for where, words in (
+        (tmp_path, ["astuner", "compare", "a 'b' $HOME/run", "OTHER_RUN"]),
+        (home, [*["astuner", "compare", "run", "OTHER_RUN"]]),
+    ):
+        monkeypatch.chdir(where)
+        (compare,) = (line for line in tell_story(directory) if line.startswith("compare:"))
+        assert shlex.split(compare)[1:] == words
 
 
 def test_what_the_loggers_wrote_is_opened_with_the_command_that_they_name(tmp_path, monkeypatch):

@@ -291,3 +291,28 @@ def test_a_finished_run_that_is_made_longer_shows_the_jump_of_its_rate(resumed: 
     assert notice == (
         "the run had 40 steps and has 80 now, so with lr_scheduler_type 'linear' the learning rate of step 41 is 0.005; it was 0."
     )
+
+
+@pytest.mark.parametrize("steps", ["1000000", "2000000"])
+def test_a_length_from_the_environment_is_compared_although_it_is_not_stored(
+    resumed: Resumed, store: EpisodeFiles, monkeypatch: pytest.MonkeyPatch, steps: str
+) -> None:
+    monkeypatch.setenv("MY_STEPS", "1000000")
+    length = {"total_training_steps": "${oc.decode:${oc.env:MY_STEPS}}", "optim": {"lr_scheduler_type": "linear", "lr": 0.01}}
+    directory, plan = resumed({"trainer_common": length}, {"trainer_common": length})
+    monkeypatch.setenv("MY_STEPS", steps)
+    plan = plan_run(directory.path.parent / "run.yaml", ())
+    assert "1000000" not in (directory.path / "config.yaml").read_text()
+    assert is_same_length(directory, plan) == (steps == "1000000")
+    notice = drop_episodes_of_other_rates(directory, plan, store, TASKS, 1)
+    assert (notice is None) == (steps == "1000000")
+
+
+def test_a_section_from_the_environment_may_not_change(resumed: Resumed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_LLM", "{model_name: one}")
+    more = judged({"llm": "${oc.decode:${oc.env:MY_LLM}}"})
+    directory, plan = resumed(more, more)
+    check_same_run(directory, plan)
+    monkeypatch.setenv("MY_LLM", "{model_name: other}")
+    with pytest.raises(ConfigError, match=r"options\.llm: the value of \$\{oc\.decode:\$\{oc\.env:MY_LLM\}\} is another one"):
+        check_same_run(directory, plan_run(directory.path.parent / "run.yaml", ()))

@@ -46,12 +46,15 @@ def plant(kind: str) -> str:
 KINDS = [
     "api key", "token", "header", "cookie", "option", "option equals", "argument", "variable", "env", "env embedded", "dotenv",
     "dotenv default", "service env", "bearer", "query", "slack", "discord", "redis", "slash password", "stripe", "github",
-    "hugging", "gitlab", "command line", "native", "native env", "webhook", "private key", "basic",
+    "hugging", "gitlab", "command line", "native", "native env", "webhook", "private key", "basic", "project", "experiment",
+    "spaces", "structure",
 ]  # fmt: skip
 SECRET = {kind: plant(kind) for kind in KINDS}
 BASIC = base64.b64encode(f"me:{SECRET['basic']}".encode()).decode()
 SECRET["basic"] = BASIC
 VARIABLES = {"LEAK_NOTE": SECRET["env"], "LEAK_PART": SECRET["env embedded"], "LEAK_NATIVE": SECRET["native env"]}
+VARIABLES |= {"LEAK_PROJECT": SECRET["project"], "LEAK_RUN": SECRET["experiment"], "LEAK_SPACES": SECRET["spaces"]}
+VARIABLES |= {"LEAK_STRUCTURE": f"{{{SECRET['structure']}: [1, 27182818284]}}"}
 DOTENV = {"LEAK_DOTENV": SECRET["dotenv"], "LEAK_SERVICE": SECRET["dotenv default"]}
 ORDINARY = ["MAX_TOKENS=512", "some/tokenizer-name", "a plain note: value", "http://127.0.0.1:9/v1"]
 """What must be shown as it is."""
@@ -66,6 +69,9 @@ def make_settings(loggers: Any) -> dict[str, Any]:
             "X-Trace": f"Bearer {SECRET['bearer']}",
             "Cookie": f"session={SECRET['cookie']}",
             "X-Note": "part-${oc.env:LEAK_PART}-end",
+            "X-Spaces": "${ oc.env : LEAK_SPACES }",
+            "X-Again": "${astuner.experiment_name}/${astuner.project_name}",
+            "X-Structure": "${oc.decode:${oc.env:LEAK_STRUCTURE}}",
             "limits": ORDINARY[0],
             "tokenizer": ORDINARY[1],
             "remark": ORDINARY[2],
@@ -88,6 +94,9 @@ def make_settings(loggers: Any) -> dict[str, Any]:
         f"--password {SECRET['option']} --token={SECRET['option equals']} Basic {BASIC}"
     )
     return {
+        "project_name": "${oc.env:LEAK_PROJECT}",
+        "experiment_name": "run-${oc.env:LEAK_RUN}",
+        "experiment_dir": "auto",
         "task_judge": {"judges": [{"judge": "./judge.py:Mine", "options": options}]},
         "trainer_common": {"logger": loggers},
         "services": {
@@ -105,7 +114,7 @@ def make_settings(loggers: Any) -> dict[str, Any]:
 
 
 def find_leaks(directory: Path) -> list[tuple[str, str]]:
-    found = []
+    found = [(str(path), kind) for path in directory.rglob("*") for kind, secret in SECRET.items() if secret in path.name]
     for path in directory.rglob("*"):
         if path.is_file():
             content = path.read_bytes()
@@ -121,6 +130,7 @@ def test_no_secret_of_any_kind_is_on_disk(
 
     from astuner_devkit.project import write_project
 
+    monkeypatch.chdir(tmp_path)
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     for name in DOTENV:
@@ -143,7 +153,8 @@ def test_no_secret_of_any_kind_is_on_disk(
         answered = cli("run", "--conf", conf, "--backbone", "debug", "--with", "web", "--set", override)
     finally:
         os.umask(before)
-    run = tmp_path / "launcher_record" / "project.debug"
+    (run,) = (tmp_path / "launcher_record").iterdir()
+    assert re.fullmatch(r"run-LEAK_RUN-[0-9a-f]{4}\.debug", run.name)
     assert answered.code == (1 if fails else 0), answered.err
     assert find_leaks(tmp_path / "launcher_record") == []
     assert [kind for kind, secret in SECRET.items() if secret in answered.out + answered.err] == []
@@ -152,5 +163,6 @@ def test_no_secret_of_any_kind_is_on_disk(
     (judge,) = config["resolved"]["astuner"]["task_judge"]["judges"]
     assert judge["options"]["note"] == "${oc.env:LEAK_NOTE}"
     assert judge["options"]["headers"]["X-Note"] == "part-${oc.env:LEAK_PART}-end"
+    assert config["resolved"]["astuner"]["experiment_name"] == "run-${oc.env:LEAK_RUN}"
     assert [text for text in ORDINARY if text not in json.dumps(config["resolved"])] == []
     assert re.search(r"--note \$\{oc\.env:LEAK_DOTENV\}", (run / "logs" / "service-web.log").read_text())

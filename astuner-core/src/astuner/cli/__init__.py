@@ -31,7 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # One more, while the first was being answered.
         status = 130
     except Exception:  # noqa: BLE001 - shown as Python shows it; threads left behind must not hold up the end
-        sys.excepthook(*sys.exc_info())
+        if sys.flags.optimize > 1:
+            click.echo("error: with -OO (PYTHONOPTIMIZE=2) there are no docstrings, which libraries read: leave it out", err=True)
+        else:
+            sys.excepthook(*sys.exc_info())
         status = 1
     from astuner.episodes.containment.process_exit import exit_process
 

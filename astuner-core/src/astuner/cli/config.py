@@ -1,4 +1,4 @@
-"""`astuner config`: whether a configuration is valid, and what it resolves to."""
+"""`astuner config`: whether a configuration is valid."""
 
 from __future__ import annotations
 
@@ -49,25 +49,3 @@ def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json
             click.echo(notice, err=True)
         click.echo(f"{conf}: valid")
     return 0
-
-
-SHOW_EXAMPLE = """\b
-Example:
-  astuner config show --conf tune.yaml --set rollout.num_repeat=16"""
-
-
-@click.command(epilog=SHOW_EXAMPLE)
-@add_config_options
-@as_json
-def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
-    """Print the whole configuration: defaults, file and --set, with interpolations resolved and secrets left out."""
-    from astuner.settings.config.loading import load_config
-    from astuner.settings.config.show import to_yaml
-
-    text = to_yaml(load_config(conf, overrides, backbone))
-    if in_json:
-        import yaml  # type: ignore[import-untyped,unused-ignore]  # its stubs are a separate distribution
-
-        print_json(yaml.safe_load(text))
-    else:
-        click.echo(text, nl=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -44,7 +45,7 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     from astuner.settings.plugins.drivers import construct, load
 
     check_free(out)
-    if (Path(run) / ADAPTER_FILE).is_file():
+    if os.path.isfile(Path(run) / ADAPTER_FILE):
         check_intact(Path(run))
         with explain_os_errors(out, of_run=False):
             export_model(Path(run), out, merge_lora=merge_lora, dtype=dtype)

@@ -29,19 +29,25 @@ def runs(directory: Path, in_json: bool) -> None:
     Of each: its state, training steps, the reward of the first and the last one, the best validation and its step, the time of
     all training steps, and the tokens sampled in them.
     """
+    from astuner.contract.errors import UsageError
     from astuner.runs.inspection.run import Run
     from astuner.runs.inspection.run_search import list_run_paths
     from astuner.runs.inspection.summary import summarise
 
     problems: list[str] = []
-    found = [summarise(Run(path, problems.append)) for path in list_run_paths(directory)]
+    found = []
+    for path in list_run_paths(directory, problems.append):
+        try:
+            found.append(summarise(Run(path, problems.append)))
+        except UsageError as error:
+            problems.append(str(error))
     if in_json:
         print_json({"runs": [summary.to_json() for summary in found], "problems": problems})
     elif found:
         click.echo(format_runs(found, [_find_name(summary, directory) for summary in found]))
     for problem in problems if not in_json else ():
         click.echo(f"warning: {problem}", err=True)
-    if not found:
+    if not found and not problems:
         click.echo(f"no runs in {directory}", err=True)
 
 

@@ -16,6 +16,7 @@ from astuner.contract.errors import ConfigError, PluginError, RunFailed
 from astuner.contract.protocols import Engine
 from astuner.contract.schema import Notice, Request, Sampling
 from astuner.settings.plugins.hooks import Hooks
+from astuner_devkit.project import write_project
 from astuner_devkit.run_in_process import PlayedRun
 from astuner_devkit.tokenizer import tiny_tokenizer
 
@@ -141,9 +142,9 @@ def test_a_line_of_its_script_goes_before_the_replies(scripted_engine: Callable[
 
 
 def test_cli_answers_with_code_output_and_error(cli: Callable[..., Any]) -> None:
-    found = cli("plugin", "show", "judge", "nobody")
+    found = cli("plugin", "list", "--kind", "nobody")
     assert (found.code, found.out) == (2, "")
-    assert "no judge 'nobody'" in found.err
+    assert "no kind 'nobody'" in found.err
 
 
 def test_cli_finds_a_fake_distribution(cli: Callable[..., Any], fake_distribution: Callable[..., Path]) -> None:
@@ -156,7 +157,8 @@ def test_cli_runs_in_the_directory_that_is_named(cli: Callable[..., Any], tmp_pa
     home.mkdir()
     (home / "mine.py").write_text(FILES["acme_strict.py"])
     before = list(sys.path), Path.cwd()
-    assert cli("plugin", "show", "judge", "./mine.py:Strict", cwd=home).code == 0
+    conf = write_project(home, "./mine.py:Strict")
+    assert cli("config", "validate", "--conf", conf.name, cwd=home).code == 0
     assert (sys.path, Path.cwd()) == before
     assert "mine" not in sys.modules
 

@@ -16,7 +16,8 @@ from astuner_loggers.episodes import to_encodable
 
 def collect_secrets(run_info: RunInfo) -> Secrets:
     """Return what must not leave the run."""
-    return Secrets.of(run_info.config, run_info.native, written=run_info.from_environment.values())
+    tree = {"astuner": make_converter().unstructure(run_info.config)}
+    return Secrets.of(tree, run_info.native, from_environment=run_info.from_environment)
 
 
 def build_parameters(run_info: RunInfo) -> dict[str, Any]:

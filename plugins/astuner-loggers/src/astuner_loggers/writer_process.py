@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.contract.errors import PluginError
+from astuner.shared.private_files import open_private
 from astuner.shared.processes import JsonLines, end_child
 
 GRACE_S = 5.0
@@ -34,7 +35,7 @@ class WriterProcess:
         directory.mkdir(parents=True, exist_ok=True)
         ours, theirs = socket.socketpair()
         self._lines = JsonLines(ours)
-        with theirs, log.open("ab") as output:
+        with theirs, open_private(log, "ab") as output:
             self._process = subprocess.Popen(
                 # Its directory may contain one with the name of a library.
                 [sys.executable, "-P", "-m", "astuner_loggers.writers", writer, str(theirs.fileno())],

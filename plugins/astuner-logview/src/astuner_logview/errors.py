@@ -27,3 +27,9 @@ class Missing(Unanswerable):
     """A run, a group or an episode that does not exist."""
 
     status = 404
+
+
+class Rebuilding(Unanswerable):
+    """The index of a run is made again."""
+
+    status = 503

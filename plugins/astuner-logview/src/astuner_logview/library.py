@@ -39,7 +39,7 @@ class LibraryRun:
         """Open a run that was found at a path."""
         problems: list[str] = []
         run = Run(path, problems.append)
-        return cls(id=make_run_id(path, real), path=real, run=run, problems=problems, index=IndexReader(real))
+        return cls(id=make_run_id(path, real), path=real, run=run, problems=problems, index=IndexReader(real, problems))
 
 
 @define(eq=False)
@@ -90,7 +90,8 @@ class Library:
         with self._lock:
             for run in self._runs.values():
                 if run.path == path and text not in run.problems:
-                    run.problems.append(text)
+                    kept = (one for one in run.problems if not one.startswith("its episodes cannot be indexed"))
+                    run.problems[:] = [*kept, *filter(None, [text])]
 
     def _search(self) -> None:
         self.problems, known = [], {one.path: one for one in self._runs.values()}
@@ -100,7 +101,8 @@ class Library:
                 self.problems.append(f"{root}: is not a directory")
                 continue
             try:
-                paths = [inner for path in list_run_paths(root) for inner in (path, *list_run_paths(path / "replays"))]
+                runs = list_run_paths(root, self.problems.append)
+                paths = [inner for path in runs for inner in (path, *list_run_paths(path / "replays"))]
             except OSError as error:
                 self.problems.append(f"{root}: cannot be searched: {error.strerror or error}")
                 continue

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -20,11 +21,14 @@ import pytest
 from astuner.runs.store.codec import encode_episode
 from astuner.runs.store.store_lines import seal
 from astuner_devkit.episodes import episode
+from astuner_logview.errors import Rebuilding
 from astuner_logview.index.indexer import Indexer
 from astuner_logview.index.places import find_cache, find_index
 from astuner_logview.index.reader import IndexReader
 from astuner_logview.index.schema import VERSION
+from astuner_logview.index.worker import Task
 from astuner_logview.index.writer import IndexWriter
+from astuner_logview.library import Library
 
 
 @pytest.fixture(autouse=True)
@@ -232,3 +236,86 @@ def test_a_home_that_cannot_be_written_to_is_replaced(tmp_path: Path, monkeypatc
     find_cache().chmod(0o777)
     with pytest.raises(PermissionError, match="set XDG_CACHE_HOME"):
         find_cache()
+
+
+def garble(path: Path) -> None:
+    """Damage an index while it is open."""
+    for file in path.parent.glob(f"{path.stem}*"):
+        content = bytearray(file.read_bytes())
+        content[100:3000] = os.urandom(2900)
+        file.write_bytes(bytes(content))
+
+
+def forget_header(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+    path.with_name(f"{path.name}-wal").unlink(missing_ok=True)
+
+
+def lose_tables(path: Path) -> None:
+    """Leave what a damaged log leaves of an index whose tables were in the log."""
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.close()
+
+
+@pytest.mark.parametrize("damage", [garble, forget_header, lose_tables])
+def test_an_index_that_is_damaged_while_it_is_open_is_named_and_made_again(run: Path, damage: Callable[[Path], None]) -> None:
+    task, problems = Task(run), list[str]()
+    while task.advance():
+        pass
+    damage(find_index(run))
+    os.utime(find_index(run).with_suffix(".lock"), (0, 0))
+    reader = IndexReader(run, problems)
+    with suppress(Rebuilding), reader.open() as connection:
+        assert connection.execute("SELECT count(*) FROM episodes").fetchone()[0] in (0, 3)
+    assert problems == ["the index of its episodes was damaged, and is made again"]
+    for _ in range(5):
+        task.advance()
+    assert list_tasks(run) == ["a", "b", "c"]
+    task.close()
+
+
+def test_a_full_disk_is_the_reason_that_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = Task(run)
+    while task.advance():
+        pass
+    write(run, [f"{number} a word of its own" for number in range(500)], mode="ab")
+    # On a full disk, as at this limit, SQLite ends the transaction itself.
+    connection = task._writer._connection
+    connection.execute(f"PRAGMA max_page_count={connection.execute('PRAGMA page_count').fetchone()[0]}")
+    assert not task.advance()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["run"] == str(run)
+    assert "its episodes cannot be indexed: database or disk is full; indexes are in" in json.loads(line)["problem"]
+
+
+def test_what_failed_is_tried_again_after_a_while(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, now = Task(run), [0.0]
+    monkeypatch.setattr("astuner_logview.index.worker.time.monotonic", lambda: now[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexWriter, "advance", raise_full)
+        assert not task.advance()
+    assert not task.advance()
+    now[0] = 11.0
+    while task.advance():
+        pass
+    assert [bool(json.loads(line)["problem"]) for line in capsys.readouterr().out.splitlines()] == [True, False]
+    assert list_tasks(run) == ["a", "b", "c"]
+    task.close()
+
+
+def raise_full(_: IndexWriter) -> bool:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_problem_is_taken_back_once_it_is_solved(run: Path) -> None:
+    library = Library([run])
+    (shown,) = library.list_runs()
+    shown.problems.append("another one")
+    for problem, left in (("its episodes cannot be indexed: full", 2), ("its episodes cannot be indexed: locked", 2), ("", 1)):
+        library._add_problem(run, problem)
+        assert len(shown.problems) == left

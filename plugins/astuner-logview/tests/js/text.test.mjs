@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { html } from "../../src/astuner_logview/static/app/html.js";
 import { indentJson, readArguments } from "../../src/astuner_logview/static/app/text/arguments.js";
 import { cutText } from "../../src/astuner_logview/static/app/text/cut.js";
 import { diffWords, measureLikeness, splitWords } from "../../src/astuner_logview/static/app/text/diff.js";
@@ -70,4 +71,15 @@ test("arguments are read by name, and anything else is left as it is", () => {
   for (const text of ["", "[1]", "null", '{"a": 1', "68 * 67"]) assert.equal(readArguments(text), null);
   assert.equal(indentJson('{"a":[1]}'), '{\n  "a": [\n    1\n  ]\n}');
   assert.equal(indentJson("{ not json"), "{ not json");
+});
+
+test("what turns text around is shown wherever a page has it, and nothing else changes", () => {
+  const name = "evil\u202Egpj.exe";
+  const node = html`<p class="x" title=${name} aria-label=${`a ${name}`} data-id=${name}>${name} and ${[name, html`<b>${name}</b>`]}<i>plain\ttext</i>${3}</p>`;
+  const shown = "evil[RLO]gpj.exe";
+  assert.deepEqual([node.props.title, node.props["aria-label"], node.props["data-id"]], [shown, `a ${shown}`, name]);
+  const [first, , [second, bold], plain, count] = node.props.children;
+  assert.deepEqual([first, second, bold.props.children, plain.props.children, count], [shown, shown, shown, "plain\ttext", 3]);
+  const Part = () => null;
+  assert.equal(html`<${Part} title=${name} />`.props.title, name);
 });

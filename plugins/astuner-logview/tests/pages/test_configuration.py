@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,66 @@ def test_a_yaml_with_a_mistake_is_explained_with_its_line() -> None:
     keys = {one["key"]: one for one in answer["by_backbone"]["debug"]["keys"]}
     assert (keys["model.path"]["value"], keys["model.path"]["origin"]) == ("org/model", "tune.yaml:2")
     assert (keys["trainer_common.optim.lr"]["honoured"], keys["rollout.temperature"]["origin"]) == (False, "default")
+
+
+TAKEN = {
+    "experiment_name": "run-${oc.env:PLANTED_1}",
+    "project_name": "${ oc.env : PLANTED_2 }",
+    "seed": "${oc.decode:${oc.env:PLANTED_NUMBER}}",
+    "experiment_dir": "${astuner.task_judge.mine.b}/x",
+    "model": {"path": "${oc.env:PLANTED_PATH}"},
+    "rollout": {"temperature": "${oc.env:PLANTED_3}", "user_workflow": "${oc.env:${.name}}", "name": "PLANTED_4"},
+    "services": {"web": {"command": ["${oc.env:PLANTED_5}"], "env": {"A": "${oc.env:MY_API_KEY}"}, "cwd": "${oc.env:HOME}"}},
+    "task_judge": {
+        "mine": {
+            "a": "${${.resolver}:PLANTED_6}",
+            "b": "${oc.env:'PLANTED_7'}",
+            "c": "${astuner.${oc.env:PLANTED_8}}",
+            "d": "${oc.select:${oc.env:PLANTED_9}}",
+            "e": "${oc.create:${oc.env:PLANTED_SECTION}}",
+            "resolver": "oc.env",
+            "guess": "planted10value",
+        }
+    },
+    "trainer_common": {"optim": {"lr_scheduler_type": "${oc.env:PLANTED_11}"}},
+}
+
+
+def test_no_environment_variable_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(36):
+        monkeypatch.setenv(f"PLANTED_{number}", f"planted{number}value")
+    others = {"NUMBER": "4815162342", "PATH": "/planted/path", "SECTION": "{plantedname: plantedvalue}"}
+    for name, value in {f"PLANTED_{name}": value for name, value in others.items()}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MY_API_KEY", "planted10value")
+    answer = explain(Library([]), {"yaml": json.dumps({"astuner": TAKEN}), "backbones": ["local", "debug"]})
+    shown = json.dumps({**answer, "yaml": None})
+    # A guess at a value is not confirmed.
+    assert [sign for sign in ("planted", "4815162342") if sign in shown.replace('"planted10value"', "")] == []
+    keys = {one["key"]: (one["value"], one["origin"]) for one in answer["by_backbone"]["local"]["keys"]}
+    assert keys["task_judge.mine.guess"][0] == "planted10value"
+    assert keys["rollout.temperature"] == ("${oc.env:PLANTED_3}", "tune.yaml:1")
+    assert keys["experiment_name"] == ("run-${oc.env:PLANTED_1}", "tune.yaml:1")
+    assert not [one for one in answer["problems"] if "oc.env" in one["message"]]
+
+
+def test_whether_a_path_exists_is_not_said(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 8, "base_model_name_or_path": "x/y"}')
+    (tmp_path / "there" / "own.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\nclass Own: pass\n")
+
+    def ask(place: Path) -> str:
+        text = (
+            f"astuner:\n  backbone: {place}/own.py:Own\n  model: {{path: {place}}}\n"
+            f"  services: {{web: {{command: x, cwd: {place}}}}}\n"
+            f"  rollout: {{name: {place}/own.py:Own, user_workflow: {place}/own.py:Own}}\n"
+            f"  task_reader: {{type: dataset_file, dataset_file: {{training: {{file_path: {place}/own.py}}}}}}\n"
+        )
+        answers = [explain(Library([]), {"yaml": text, "backbones": names}) for names in ([], ["debug"])]
+        return json.dumps(answers).replace(str(place), "PLACE")
+
+    assert ask(tmp_path / "there") == ask(tmp_path / "elsewhere")
+    assert not (tmp_path / "imported").exists()
 
 
 @pytest.mark.parametrize("body", [{}, {"yaml": 3}, {"yaml": "x" * 300_000}, {"yaml": "", "backbones": ["./mine.py:Mine"]}])

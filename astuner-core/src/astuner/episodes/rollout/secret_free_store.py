@@ -8,7 +8,9 @@ from attrs import asdict, evolve
 
 from astuner.contract.protocols import EpisodeStore, RunInfo
 from astuner.contract.schema import Episode, Failure, Group, Unjudged
+from astuner.settings.config.places import ROOT
 from astuner.settings.config.secrets import Secrets
+from astuner.settings.config.structuring import get_converter
 
 
 class SecretFreeStore:
@@ -20,7 +22,8 @@ class SecretFreeStore:
     def __init__(self, store: EpisodeStore, run_info: RunInfo) -> None:
         """Put itself before `store`."""
         self._store = store
-        self._secrets = Secrets.of(run_info.config, run_info.native, written=run_info.from_environment.values())
+        tree = {ROOT: get_converter().unstructure(run_info.config)}
+        self._secrets = Secrets.of(tree, run_info.native, from_environment=run_info.from_environment)
 
     def recall(self, identity: str) -> Episode | None:
         """Return a finished episode of an earlier attempt."""

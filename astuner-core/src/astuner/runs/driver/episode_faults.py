@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -60,7 +61,7 @@ class EpisodeFaults:
             (first, detail), share = cases[0], f"{len(cases)} of {len(episodes)} episodes"
             yield (
                 f"{key[0]} failed {key[1]} in {share} of step {first.step} ({first.split}), first in {first.id}: "
-                f"{_shorten(detail)}. The traceback is shown by `astuner episodes {self.directory} --failed`"
+                f"{_shorten(detail)}. The traceback is shown by `astuner episodes {shlex.quote(str(self.directory))} --failed`"
             )
 
     def _add_unreadable_calls(self, episodes: Sequence[Episode]) -> Iterator[str]:

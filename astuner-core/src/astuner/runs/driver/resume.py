@@ -7,7 +7,9 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatch
 from functools import partial
+from itertools import chain
 from operator import itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -18,6 +20,7 @@ from astuner.runs.store.directory import RunDirectory
 from astuner.runs.training.schedule import compute_learning_rate
 from astuner.settings.config.places import ROOT, format_path
 from astuner.settings.config.schema_keys import read_core_keys
+from astuner.settings.config.trees import get
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +36,8 @@ _PUT_BACK = "Put it back, or start a new run with another experiment_name"
 
 def is_same_length(directory: RunDirectory, plan: Plan) -> bool:
     """Whether the configured length of the run is that of its last start."""
-    return not any(_remove_root(key) in LENGTH for key, _, _ in _find_changed_keys(directory, plan))
+    changed = chain(_find_changed_keys(directory, plan), _find_changed_variables(directory, plan))
+    return not any(_remove_root(key) in LENGTH for key, *_ in changed)
 
 
 def drop_episodes_of_other_rates(
@@ -44,7 +48,11 @@ def drop_episodes_of_other_rates(
     Returns the notice for the user; None if no rate of a later step differs from that of the last start.
     """
     optim = plan.loaded.config.trainer_common.optim
-    before, now = (_count_steps(tree, tasks) for tree in _load_configurations(directory, plan))
+    now = _count_steps(plan.loaded.resolved, tasks)
+    stored = _load_configurations(directory, plan)[0][ROOT]
+    # A number from the environment is not stored, only whether it is another one.
+    hidden = {key: get(plan.loaded.resolved, key) for key in LENGTH if isinstance(get(stored, key), str)}
+    before = 1 if hidden and not is_same_length(directory, plan) else _count_steps(stored, tasks, hidden)
     schedule = partial(compute_learning_rate, lr=optim.lr, warmup_steps=optim.lr_warmup_steps, schedule=optim.lr_scheduler_type)
     for step in range(resume_step + 1, now + 1):
         was, becomes = schedule(step, total_steps=before), schedule(step, total_steps=now)
@@ -109,10 +117,9 @@ def check_same_run(
     return ChangesOfVersions(defaults=tuple(defaults), gone=tuple(gone))
 
 
-def _count_steps(tree: Mapping[str, Any], tasks: TaskSampler) -> int:
-    trainer = tree[ROOT]["trainer_common"]
-    total: int | None = trainer["total_training_steps"]
-    return tasks.count_steps(trainer["total_epochs"]) if total is None else total
+def _count_steps(resolved: Mapping[str, Any], tasks: TaskSampler, instead: Mapping[str, Any] = MappingProxyType({})) -> int:
+    epochs, total = (instead.get(key, get(resolved, key)) for key in LENGTH)
+    return tasks.count_steps(epochs) if total is None else total
 
 
 def _remove_root(key: str) -> str:

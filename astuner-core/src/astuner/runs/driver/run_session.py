@@ -31,7 +31,7 @@ from astuner.runs.driver.start_step import StartStep, prepare_resume
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import EpisodeFiles
 from astuner.runs.store.kept_tokenizer import keep_tokenizer
-from astuner.settings.config.redaction import redact_text, redact_tree, restore_values
+from astuner.settings.config.redaction import redact_text, redact_tree
 from astuner.settings.config.show import sign_variables, to_yaml
 from astuner.settings.planning.plan import Plan
 from astuner.settings.plugins.hooks import Hooks
@@ -247,11 +247,10 @@ class RunSession:
 
     def _write_config(self) -> None:
         loaded = self._plan.loaded
-        native = redact_tree(restore_values(self.info.native, loaded.environment_values))
         self._directory.write_config(
             given=redact_text(loaded.text),
             resolved=to_yaml(loaded),
-            native=loaded.secrets.hide_in_tree(native),
+            native=redact_tree(loaded.secrets.hide_in_tree(self.info.native)),
             environment=sign_variables(loaded),
             relative_to=loaded.directory,
         )

@@ -39,7 +39,7 @@ class Run:
     def __init__(self, path: Path | str, report: Report | None = None) -> None:
         """Name the directory. Damaged parts are left out: `report` gets a message about each; without it they are warnings.
 
-        Raises `UsageError` for a directory that is not a run.
+        Raises `UsageError` for a directory that is not a run, or with a pipe or a directory in place of one of its files.
         """
         from astuner.runs.store.directory import RunDirectory
 
@@ -47,6 +47,7 @@ class Run:
         if not is_run(self.path):
             raise refuse_directory(self.path)
         self.directory = RunDirectory(self.path)
+        self.directory.check_kinds()
         self._report: Report = report or (lambda text: warnings.warn(text, stacklevel=4))
         self._reported: set[str] = set()
 
@@ -96,10 +97,10 @@ class Run:
         """Return the rows of `metrics.jsonl`."""
         from astuner.runs.store.metric_rows import read_metric_rows
 
-        found = read_metric_rows(self.directory.metrics)
-        if found.damaged:
+        found = self._read(lambda: read_metric_rows(self.directory.metrics))
+        if found is not None and found.damaged:
             self._warn(f"{self.directory.metrics}:{found.damaged[0]}: {_count(found.damaged, 'line')} damaged and left out")
-        return list(found.rows)
+        return [] if found is None else list(found.rows)
 
     def episodes(
         self,

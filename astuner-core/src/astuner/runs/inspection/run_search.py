@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
 from astuner.contract.errors import UsageError
-from astuner.runs.inspection.run import Report, Run, is_run, refuse_directory
+from astuner.runs.inspection.run import MARKS, Report, Run, is_run, refuse_directory
 
 RECORD = Path("launcher_record")
 """Where runs are by default."""
@@ -30,10 +31,10 @@ def open_run(name: Path | str, report: Report | None = None) -> Run:
     raise UsageError(f"{name}: there is no such run, neither as a directory nor in {RECORD}.{hint}")
 
 
-def list_run_paths(directory: Path) -> Iterator[Path]:
+def list_run_paths(directory: Path, report: Report = lambda _: None) -> Iterator[Path]:
     """Yield the directories of all runs in a directory, its subdirectories included, by name; links to runs too.
 
-    Those that this user may not read, such as another user's, are left out.
+    Those that this user may not read, such as another user's, are left out: `report` gets a message about each.
     """
     try:
         if is_run(directory):
@@ -41,15 +42,9 @@ def list_run_paths(directory: Path) -> Iterator[Path]:
             return
         children = sorted(directory.iterdir()) if directory.is_dir() else []
     except PermissionError:
+        report(f"{directory}: cannot be read by this user, so what runs are in it is not known; change its permissions")
         return
     for child in children:
-        if not child.name.startswith(".") and _may_hold_runs(child):
-            yield from list_run_paths(child)
-
-
-def _may_hold_runs(child: Path) -> bool:
-    try:
         # A link to anything else than a run may lead back to where it is.
-        return child.is_dir() and (not child.is_symlink() or is_run(child))
-    except PermissionError:
-        return False
+        if not child.name.startswith(".") and child.is_dir() and (not child.is_symlink() or os.path.isfile(child / MARKS[0])):
+            yield from list_run_paths(child, report)

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from attrs import frozen
 
+from astuner.shared.private_files import open_stored
+
 Status = Literal["starting", "running", "finished", "interrupted", "failed", "killed", "unknown", "damaged"]
 
 CLOCKS_DIFFER_S = 2.0
@@ -42,7 +44,8 @@ def _holds_lock(lock: Path) -> bool:
     import psutil
 
     try:
-        pid, locked = int(lock.read_text(encoding="utf-8", errors="replace").strip()), lock.stat().st_mtime
+        with open_stored(lock) as file:
+            pid, locked = int(file.read().strip()), lock.stat().st_mtime
         process = psutil.Process(pid)
         # A process that took over the number was born after the lock was written.
         return process.create_time() < locked + CLOCKS_DIFFER_S and process.status() != psutil.STATUS_ZOMBIE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -66,7 +67,8 @@ def explain_os_errors(path: Path, *, of_run: bool = True) -> Iterator[None]:
                 "the run used it. If it was moved, put it back and start the same command with --resume; if not, start again",
                 resumable=True,
             ) from error
-        raise RunFailed(f"{path}: {error.strerror or error}. {RESUME if of_run else AGAIN}", resumable=of_run) from error
+        place = error.filename if error.errno == errno.EINVAL and error.filename else path
+        raise RunFailed(f"{place}: {error.strerror or error}. {RESUME if of_run else AGAIN}", resumable=of_run) from error
 
 
 @contextmanager

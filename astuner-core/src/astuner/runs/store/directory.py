@@ -13,7 +13,10 @@ from typing import IO, Any
 from astuner.contract.errors import RunFailed, UsageError
 from astuner.runs.store.atomic import write_text
 from astuner.runs.store.record_files import read_config_record, read_record, write_record
-from astuner.shared.private_files import DIRECTORY_MODE, make_private, make_private_directory, open_private
+from astuner.shared.private_files import DIRECTORY_MODE, find_stranger, make_private, make_private_directory, open_private
+
+_FILES = ("run.json", "state.json", "config.yaml", "metrics.jsonl", "lock", "episodes/train.jsonl", "episodes/validation.jsonl")
+_FOLDERS = ("episodes", "episodes/signal", "checkpoints", "logs", "tokenizer")
 
 
 class RunDirectory:
@@ -52,10 +55,21 @@ class RunDirectory:
         """What `run.json` holds."""
         return read_record(self._run_file, "the versions, sources and attempts of earlier starts")
 
+    def check_kinds(self, *, follows: bool = True) -> None:
+        """Raise `UsageError` for anything but files and directories in their places; `follows` links, as only a reader may."""
+        try:
+            for names, wanted in ((_FOLDERS, "a directory"), (_FILES, "a file")):
+                for path in (self.path / name for name in names):
+                    if found := find_stranger(path, follows=follows, wanted=wanted):
+                        raise UsageError(f"{path}: is {found}, and not {wanted} of the run; put that back, or delete it")
+        except PermissionError as error:
+            raise UsageError(f"{self.path}: cannot be read by this user; change its permissions") from error
+
     def open(self) -> None:
         """Make the directory and take its lock, which the system releases when this process ends, however it ends."""
         try:
             make_private_directory(self.path)
+            self.check_kinds(follows=False)
             # An earlier version let others read.
             make_private(self.path)
             self.logs.mkdir(mode=DIRECTORY_MODE, exist_ok=True)

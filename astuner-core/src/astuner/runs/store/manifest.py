@@ -15,6 +15,7 @@ from attrs import frozen
 from astuner.contract.errors import RunFailed, UsageError
 from astuner.runs.store.atomic import sync_directory, write_json
 from astuner.settings.config.adapters import MANIFEST
+from astuner.shared.private_files import open_stored
 
 DIGEST = "sha256"
 """Faster than BLAKE2 where the processor has instructions for it; 128 bits of it are kept."""
@@ -87,14 +88,15 @@ def _list_files(checkpoint: Path) -> Iterator[Path]:
 
 
 def _read_manifest(path: Path) -> dict[str, _Facts]:
-    document = json.loads(path.read_text(encoding="utf-8"))
+    with open_stored(path) as file:
+        document = json.loads(file.read())
     if document["digest"] != DIGEST:
         raise ValueError(f"its digests are of kind {document['digest']!r}; this version knows {DIGEST}")
     return {name: _Facts(bytes=int(facts["bytes"]), digest=str(facts["digest"])) for name, facts in document["files"].items()}
 
 
 def _sync_and_measure(path: Path) -> _Facts:
-    with path.open("rb", buffering=0) as file:
+    with open_stored(path, buffering=0) as file:
         os.fsync(file.fileno())
         return _measure(file)
 
@@ -102,7 +104,7 @@ def _sync_and_measure(path: Path) -> _Facts:
 def _compare(path: Path, wanted: _Facts) -> str | None:
     """Return how a file differs from what the manifest says of it; None if it does not."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_stored(path, buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             if size != wanted.bytes:
                 return f"damaged: has {size:,} bytes, and had {wanted.bytes:,} when it was written"
@@ -143,7 +145,8 @@ def _check_format(path: Path) -> str | None:
     """Return what is wrong with a file as its format goes; None if nothing is, or the format is not known."""
     try:
         if path.suffix == ".json":
-            json.loads(path.read_bytes())
+            with open_stored(path) as file:
+                json.loads(file.read())
         elif path.suffix == ".safetensors":
             return _check_safetensors(path)
     except PermissionError as error:
@@ -158,7 +161,7 @@ def _check_format(path: Path) -> str | None:
 def _check_safetensors(path: Path) -> str | None:
     """Compare a file's length with its header: 8 bytes of length, a JSON object of tensors with their offsets, the data."""
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_stored(path) as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > size - 8:
             return f"damaged: has {size:,} bytes, less than its header"

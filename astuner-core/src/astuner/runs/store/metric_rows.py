@@ -9,6 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
+from astuner.runs.store.record_files import read_stored
+
 Row = dict[str, Any]
 """`step`, `kind` (`train` or `validation`) and the metrics by name; None stands for a number that is not finite."""
 
@@ -25,7 +27,7 @@ class MetricRows:
 def read_metric_rows(path: Path) -> MetricRows:
     """Read a file that may not exist; a last line without an end is still being written, and is left out."""
     rows, damaged = [], []
-    content = path.read_bytes() if path.exists() else b""
+    content = read_stored(path) if path.exists() else b""
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
         row = _parse_row(line)
         if row is None:

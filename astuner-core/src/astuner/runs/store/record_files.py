@@ -11,6 +11,7 @@ from typing import Any
 from astuner.contract.errors import UsageError
 from astuner.contract.plain_values import mend_texts
 from astuner.runs.store.atomic import write_json
+from astuner.shared.private_files import open_stored
 
 CHECKSUM = "checksum"
 """The key of a record with a checksum of all others."""
@@ -32,7 +33,7 @@ def read_record(path: Path, lost: str) -> dict[str, Any]:
         return {}
     remedy = f"Put it back from a copy, or delete it to continue: lost with it are only {lost}"
     try:
-        data = json.loads(_read_text(path))
+        data = json.loads(str(read_stored(path), "utf-8"))
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: damaged: byte {error.start} is not valid UTF-8. {remedy}") from error
     except json.JSONDecodeError as error:
@@ -61,7 +62,7 @@ def read_config_record(path: Path) -> dict[str, Any] | None:
         return None
     remedy = "Put it back from a copy, or delete it to continue: then no key is compared with that of the last start"
     try:
-        document: Any = load_plain_yaml(_read_text(path))
+        document: Any = load_plain_yaml(str(read_stored(path), "utf-8"))
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: damaged: byte {error.start} is not valid UTF-8. {remedy}") from error
     except yaml.YAMLError as error:
@@ -76,9 +77,12 @@ def read_config_record(path: Path) -> dict[str, Any] | None:
     return found
 
 
-def _read_text(path: Path) -> str:
+def read_stored(path: Path) -> bytes:
+    """Return the content of a file of a run; raises `UsageError` if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        with open_stored(path) as file:
+            content: bytes = file.read()
+            return content
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.runs.store.codec import decode_record, load_verdict
+from astuner.shared.private_files import open_stored
 
 _SEAL = b'{"crc":"%08x",'
 _PREFIX = b'{"crc":"'
@@ -82,7 +83,7 @@ def read_records(
     """
     if not path.exists():
         return
-    with path.open("rb") as file:
+    with open_stored(path) as file:
         offset = 0
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):

@@ -17,7 +17,7 @@ import numpy as np
 from attrs import asdict, fields, frozen
 
 from astuner.runs.store.atomic import explain_os_errors, write_bytes
-from astuner.shared.private_files import DIRECTORY_MODE
+from astuner.shared.private_files import DIRECTORY_MODE, open_stored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,7 +141,8 @@ class TokenStore:
         """Return the trained tokens of a step; None if they are not kept, or the file is damaged."""
         path = self.path(step)
         try:
-            return _decode(path.read_bytes(), step)
+            with open_stored(path) as file:
+                return _decode(file.read(), step)
         except FileNotFoundError:
             return None
         except Exception:  # noqa: BLE001 - a damaged archive makes zipfile and numpy raise almost anything

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from astuner.contract.errors import ConfigError, Problem
@@ -14,6 +15,6 @@ def check_whole_model(path: str, needed_by: str) -> None:
     if adapters is not None:
         message = (
             f"{path} holds LoRA adapters of {adapters.base}, and {needed_by} begins with a whole model. Merge them first "
-            f"(`astuner export {path} --merge-lora --out DIRECTORY`) and name that directory"
+            f"(`astuner export {shlex.quote(path)} --merge-lora --out DIRECTORY`) and name that directory"
         )
         raise ConfigError([Problem(key="astuner.model.path", message=message)])

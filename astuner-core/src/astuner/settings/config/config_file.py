@@ -50,14 +50,16 @@ def list_native_roots() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (*read_known_packages().names("backbone"), *installed) if name not in ours))
 
 
-def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile:
-    """Read a file and the `.env` next to it; raise `ConfigError` if it is not YAML with our root section."""
+def read_config_file(path: Path, native_roots: Sequence[str] = (), *, isolated: bool = False) -> ConfigFile:
+    """Read a file and, unless `isolated`, the `.env` next to it; raise `ConfigError` if it is not YAML with our root section."""
     text = _read_text(path)
-    _read_dotenv(path.parent)
+    if not isolated:
+        _read_dotenv(path.parent)
     document = read_yaml(text, path)
     places = {key: (path, line) for key, line in document.lines.items()}
     values, notices = document.values, []
-    if (importer := find_importer(values, path)) is not None:
+    # An importer may look for files.
+    if (importer := None if isolated else find_importer(values, path)) is not None:
         translation = importer.translate(values, path, is_file=True)
         values, places = translation.roots, move_places(places, translation.answers)
         notices = format_notices(importer.name, translation.answers)

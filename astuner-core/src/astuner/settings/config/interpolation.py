@@ -24,8 +24,14 @@ _MISSING_KEY = re.compile(r"Interpolation key '([^']+)' not found")
 _MISSING_VARIABLE = re.compile(r"Environment variable '([^']+)' not found")
 
 
-_VARIABLE = re.compile(r"\$\{oc\.env:\s*([A-Za-z_]\w*)")
+_VARIABLE = re.compile(r"""\$\{\s*oc\.env\s*:\s*["']?([^\s"'{}$,]+)""")
+_CALL = re.compile(r"\$\{.*:", re.DOTALL)
+"""What may call a resolver, `oc.env` or one whose name is an interpolation itself."""
+_COVER = "\uf8ff"
+"""What an isolated configuration has in place of such a text."""
+_NESTED = re.compile(r"\$\{[^:]*\$\{.*:|\$\{\s*oc\.env\s*:[^,}]*\$\{", re.DOTALL)
 _LONG_ENOUGH = 4
+_LONG_NUMBER = 6
 
 
 def list_variables(texts: Iterable[object]) -> frozenset[str]:
@@ -38,6 +44,10 @@ class Interpolation:
     """Replaces interpolations in a whole configuration, its native sections included."""
 
     tree: Tree
+    isolated: bool = False
+    """Leave what may take a value from the environment, and what refers to it, as it is written."""
+    unread: set[str] = field(factory=set)
+    """Dotted paths of what was left."""
     faults: list[Fault] = field(factory=list)
     """Those that cannot be resolved."""
     replaced: set[str] = field(factory=set)
@@ -58,6 +68,8 @@ class Interpolation:
         sound = change_leaves(sound, partial(self._remove_large, Expansions(self._add_aliases(sound))))
         source = deepcopy(sound)
         add_old_keys(source.get(ROOT) or {})
+        if self.isolated:
+            source = change_leaves(source, lambda value, _: _COVER if _has_marks(value) and _CALL.search(value) else value)
         self._source = OmegaConf.create(self._add_aliases(source))
         result: Tree = change_leaves(sound, self._resolve)
         return result
@@ -108,33 +120,42 @@ class Interpolation:
             if path[0] == ROOT:
                 self.faults.append(self._describe_failure(value, path, error))
             return value
+        if self.isolated and any(_COVER in str(leaf) for leaf in flatten({"node": node}).values()):
+            self.unread.add(format_path(path))
+            self.from_environment[format_path(path)] = value
+            return value
         self.replaced.add(format_path(path))
-        change_leaves(node, partial(self._note_variables, written=value), path)
+        # A short number or a switch is found by chance, and is read by who counts the steps of a stored run.
+        long = isinstance(node, str | dict | list) or len(str(node)) >= _LONG_NUMBER
+        if long and any(os.environ.get(name) for name in _VARIABLE.findall(value)):
+            self.from_environment[format_path(path)] = value
+        else:
+            change_leaves(node, self._note_variables, path)
         return node
 
-    def _note_variables(self, found: Any, path: KeyPath, *, written: str) -> None:
-        """Note a text that holds the value of a variable of the configuration, also through a reference to another key."""
-        if not isinstance(found, str):
-            return
-        text = found
-        if _VARIABLE.search(written) and any(os.environ.get(name) for name in _VARIABLE.findall(written)):
-            text = written
-        else:
-            for name, value in self._variables.items():
-                text = text.replace(value, f"${{oc.env:{name}}}")
+    def _note_variables(self, found: Any, path: KeyPath) -> None:
+        """Note a text that holds the value of a variable of the configuration through a reference to another key."""
+        text = self._hide_variables(found) if isinstance(found, str) else found
         if text != found:
             self.from_environment[format_path(path)] = text
+
+    def _hide_variables(self, text: str) -> str:
+        for name, value in self._variables.items():
+            text = text.replace(value, f"${{oc.env:{name}}}")
+        return text
 
     @cached_property
     def _variables(self) -> dict[str, str]:
         """The variables that the configuration takes values from, the longest value first; short ones are found by chance."""
-        names = list_variables(flatten(self.tree).values())
+        texts = [text for text in flatten(self.tree).values() if _has_marks(text) and not self.isolated]
+        # The name of a variable, or that of the resolver, may be an interpolation itself.
+        names = os.environ if any(_NESTED.search(str(text)) for text in texts) else list_variables(texts)
         values = {name: os.environ.get(name, "") for name in sorted(names)}
         long = {name: value for name, value in values.items() if len(value) >= _LONG_ENOUGH}
         return dict(sorted(long.items(), key=lambda item: -len(item[1])))
 
     def _describe_failure(self, value: str, path: KeyPath, error: Exception) -> Fault:
-        text = str(error)
+        text = self._hide_variables(str(error))
         if missing := _MISSING_VARIABLE.search(text):
             name = missing[1]
             message = f"the environment variable {name} is not set. Set it, add it to .env, or write ${{oc.env:{name},DEFAULT}}."

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.plain_values import mend_text
 from astuner.settings.config.aliases import Renaming
 from astuner.settings.config.checks import Checks
 from astuner.settings.config.config_file import list_native_roots, read_config_file
@@ -17,14 +18,14 @@ from astuner.settings.config.interpolation import Interpolation
 from astuner.settings.config.model import Config
 from astuner.settings.config.overrides import Overrides, read_overrides
 from astuner.settings.config.paths import find_model_directory
-from astuner.settings.config.places import ROOT, KeyPath, Locate, Place, Places, format_path, sort_problems
+from astuner.settings.config.places import ROOT, Locate, Place, Places, format_path, make_problem, sort_problems
 from astuner.settings.config.schema_keys import walk_schema
 from astuner.settings.config.secrets import Secrets
 from astuner.settings.config.sections import DatasetFileSection, list_installed_names
 from astuner.settings.config.sound_parts import SpoiltKeys, structure_sound_parts
 from astuner.settings.config.structure_errors import Fault, FaultsError
 from astuner.settings.config.structuring import get_converter, locate_faults
-from astuner.settings.config.trees import Tree, change_leaves, flatten, merge
+from astuner.settings.config.trees import Tree, flatten, merge
 
 
 @frozen(kw_only=True)
@@ -60,19 +61,7 @@ class LoadedConfig:
     @property
     def secrets(self) -> Secrets:
         """The values that must not be shown."""
-        return Secrets.of(self.resolved, self.native, written=self.from_environment.values())
-
-    @property
-    def environment_values(self) -> Mapping[str, str]:
-        """What is shown in place of each text that came from an environment variable, by the text."""
-        found: dict[str, str] = {}
-
-        def collect(value: Any, path: KeyPath) -> None:
-            if isinstance(value, str) and (written := self.from_environment.get(format_path(path))) is not None:
-                found[value] = written
-
-        change_leaves({ROOT: self.resolved, **self.native}, collect)
-        return found
+        return Secrets.of({ROOT: self.resolved, **self.native}, from_environment=self.from_environment)
 
     @property
     def directory(self) -> Path:
@@ -106,11 +95,15 @@ def examine_config(
     *,
     names_of: Callable[[str], Collection[str]] = list_installed_names,
     unused: Collection[str] = (),
+    isolated: bool = False,
 ) -> LoadedConfig:
-    """Load what is sound of a YAML, with its problems; raise `ConfigError` only if it is not YAML with our root section."""
+    """Load what is sound of a YAML, with its problems; raise `ConfigError` only if it is not YAML with our root section.
+
+    `isolated` reads nothing else: no environment variable, whose places keep their interpolations, and no path is looked at.
+    """
     path = path.absolute()
     native_roots = list_native_roots()
-    file = read_config_file(path, native_roots)
+    file = read_config_file(path, native_roots, isolated=isolated)
     command = read_overrides(overrides, backbone, native_roots)
     translated = list(file.notices)
     if file.importer is not None and command.tree:
@@ -127,24 +120,41 @@ def examine_config(
     chosen = merge(file.roots, command.tree)
     whole = merge(defaults, chosen)
     _fill_experiment_name(whole[ROOT], path)
-    interpolation = Interpolation(whole)
+    interpolation = Interpolation(whole, isolated=isolated)
     whole = interpolation.resolve()
     renaming.apply_to_values(whole[ROOT])
-    secrets = Secrets.of(chosen, whole, written=interpolation.from_environment.values())
+    from_environment = interpolation.from_environment
+    secrets = Secrets.of(whole, chosen, from_environment=from_environment)
     unresolved = locate_faults(FaultsError(interpolation.faults), key="", locate=locate)
     problems = [*file.problems, *command.problems, *renaming.problems, *_check_files_of_tasks(whole[ROOT], locate)]
     config, faults = structure_sound_parts(whole[ROOT], converter)
     explained = [_explain_fault(fault, interpolation.replaced) for fault in faults]
     problems += locate_faults(FaultsError(explained), key=ROOT, locate=locate)
     given = flatten(chosen[ROOT])
+    unread = SpoiltKeys(frozenset(interpolation.unread))
+    problems = [problem for problem in problems if problem.key is None or not unread.hold(problem.key)]
     spoilt = SpoiltKeys.of([*problems, *unresolved], given)
     user_keys = _find_user_keys(given, converter.unstructure(config), interpolation.replaced)
     user_keys = frozenset(key for key in user_keys if not spoilt.hold(f"{ROOT}.{key}"))
-    config = _choose_validation_samples(_make_paths_absolute(config, path.parent), user_keys)
+    # Everyone reads the names of directories, processes and trackers.
+    labels: dict[str, Any] = {name: secrets.make_label(getattr(config, name)) for name in ("project_name", "experiment_name")}
+    changed = [name for name, label in labels.items() if label != getattr(config, name)]
+    translated += [f"{name} holds the value of an environment variable, and is '{labels[name]}' instead." for name in changed]
+    config = _choose_validation_samples(evolve(config, **labels), user_keys)
+    config = config if isolated else _make_paths_absolute(config, path.parent)
+    if mend_text(place := f"{path}:{config.experiment_dir}") != place:
+        message = f"a directory of {str(path)!a} or of the run is not named in UTF-8, which libraries of models need. Rename it."
+        problems.append(Problem(message=message, file=Path(path.name)))
     checks = Checks(config=config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
-    checks.run()
-    left_out = {f"{ROOT}.{key}" for key in unused}
+    checks.run(isolated=isolated)
+    left_out, spoilt = {f"{ROOT}.{key}" for key in unused}, evolve(spoilt, keys=spoilt.keys | unread.keys)
     problems += [problem for problem in checks.problems if problem.key not in left_out and not spoilt.explain(problem)]
+    name, place, written = config.experiment_name, config.experiment_dir, from_environment.get(f"{ROOT}.experiment_name")
+    if written is not None and whole[ROOT]["experiment_dir"] == "auto" and place.endswith(str(whole[ROOT]["experiment_name"])):
+        from_environment[f"{ROOT}.experiment_dir"] = place.removesuffix(name) + written
+    elif f"{ROOT}.experiment_dir" in from_environment and Secrets.of({}).make_label(place) != place:
+        message = "it holds the value of a variable that is a secret, and everyone reads the names of directories. Write it out."
+        problems.append(make_problem(f"{ROOT}.experiment_dir", message, locate))
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
     old_spellings = renaming.format_notice()
     return LoadedConfig(
@@ -153,14 +163,14 @@ def examine_config(
         text=file.text,
         resolved=converter.unstructure(config),
         user_keys=user_keys,
-        from_environment=interpolation.from_environment,
+        from_environment=from_environment,
         overrides=tuple(overrides),
         overridden_keys=frozenset(overridden),
         native={root: whole[root] for root in native_roots if root in whole},
         notices=(*translated, *([old_spellings] if old_spellings else []), *renaming.overruled, *checks.notices),
         locate=locate,
         problems=tuple(map(secrets.hide_in_problem, _merge_problems(problems, unresolved))),
-        spoilt=SpoiltKeys.of([*problems, *unresolved], given),
+        spoilt=evolve(spoilt, keys=spoilt.keys | SpoiltKeys.of([*problems, *unresolved], given).keys),
     )
 
 

@@ -7,21 +7,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from astuner.settings.config.places import KeyPath, format_path
+from astuner.settings.config.places import format_path
 from astuner.settings.config.secret_forms import FLAG, REDACTED, is_secret_option, redact_command_line, redact_keys, redact_values
 from astuner.settings.config.secret_names import is_command, is_flag, is_secret
 from astuner.settings.config.trees import change_leaves
 
-__all__ = [
-    "REDACTED",
-    "is_secret",
-    "redact_keys",
-    "redact_text",
-    "redact_tree",
-    "redact_values",
-    "restore_values",
-    "restore_variables",
-]
+__all__ = ["REDACTED", "is_secret", "redact_keys", "redact_text", "redact_tree", "redact_values", "restore_variables"]
 
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*\w+\s*\}")
 
@@ -36,17 +27,11 @@ def restore_variables(tree: Mapping[str, Any], from_environment: Mapping[str, st
 
     `start` is the dotted path of the tree, to which `from_environment` is relative.
     """
-
-    def restore(value: Any, path: KeyPath) -> Any:
-        return from_environment.get(format_path(path, start), value) if isinstance(value, str) else value
-
-    restored: dict[str, Any] = change_leaves(tree, restore)
-    return restored
-
-
-def restore_values(tree: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
-    """Write what came from the environment as `${oc.env:NAME}` in a tree with other keys, by the values themselves."""
-    restored: dict[str, Any] = change_leaves(tree, lambda value, _: values.get(value, value) if isinstance(value, str) else value)
+    restored: dict[str, Any] = change_leaves(
+        tree,
+        lambda value, path: from_environment.get(format_path(path, start), value),
+        is_leaf=lambda path: format_path(path, start) in from_environment,
+    )
     return restored
 
 

@@ -44,7 +44,8 @@ def sign_variables(config: LoadedConfig) -> dict[str, str]:
         if key in config.from_environment and not any(is_secret(str(part)) for part in path):
             signatures[key] = hashlib.sha256(f"{key}={value}".encode()).hexdigest()[:4]
 
-    change_leaves({ROOT: config.resolved, **config.native}, sign)
+    is_taken = config.from_environment.__contains__
+    change_leaves({ROOT: config.resolved, **config.native}, sign, is_leaf=lambda path: is_taken(format_path(path)))
     return signatures
 
 

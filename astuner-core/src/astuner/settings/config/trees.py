@@ -32,12 +32,17 @@ def flatten(tree: Mapping[str, Any], start: str = "") -> dict[str, Any]:
     return leaves
 
 
-def change_leaves(value: Any, change: Callable[[Any, KeyPath], Any], path: KeyPath = ()) -> Any:
-    """Return a copy of nested mappings and lists in which each leaf is what `change` makes of it and its path."""
-    if isinstance(value, Mapping):
-        return {key: change_leaves(item, change, (*path, key)) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [change_leaves(item, change, (*path, index)) for index, item in enumerate(value)]
+def change_leaves(
+    value: Any, change: Callable[[Any, KeyPath], Any], path: KeyPath = (), is_leaf: Callable[[KeyPath], bool] = lambda _: False
+) -> Any:
+    """Return a copy of nested mappings and lists in which each leaf is what `change` makes of it and its path.
+
+    `is_leaf` says of paths whether the section or the list there is one.
+    """
+    if isinstance(value, Mapping) and not is_leaf(path):
+        return {key: change_leaves(item, change, (*path, key), is_leaf) for key, item in value.items()}
+    if isinstance(value, list | tuple) and not is_leaf(path):
+        return [change_leaves(item, change, (*path, index), is_leaf) for index, item in enumerate(value)]
     return change(value, path)
 
 

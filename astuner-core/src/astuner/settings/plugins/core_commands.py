@@ -14,12 +14,10 @@ CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "stop": ("astuner.cli.stop:stop", "Stop runs, services and servers."),
     "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),
     "plugin.list": ("astuner.cli.plugin:list_", "List every installed component, and what it lacks."),
-    "plugin.show": ("astuner.cli.plugin_show:show", "Show one component: origin, needs, options."),
     "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
     "config.validate": ("astuner.cli.config:validate", "Check every key and component without starting anything."),
-    "config.show": ("astuner.cli.config:show", "Print the whole configuration, resolved, without secrets."),
 }
-"""Target and help text by name; `config.show` is `show` in the group `config`."""
+"""Target and help text by name; `config.validate` is `validate` in the group `config`."""
 
 
 def select_group(group: str) -> dict[str, tuple[str, str]]:

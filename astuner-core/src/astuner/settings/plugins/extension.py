@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import pluggy
-from attrs import frozen
 
 from astuner.contract.errors import AstunerError, PluginError
-from astuner.contract.hookspecs import PROJECT, SPECS, hookimpl
+from astuner.contract.hookspecs import hookimpl
 
-Role = Literal["listens", "decides", "wraps", "unknown"]
 Note = Callable[[Literal["answered", "wrapped"], str], None]
 DECIDING = "astuner_make_"
 
@@ -39,7 +37,7 @@ def guard_extension(manager: pluggy.PluginManager, target: object, blame: str, n
     `note` is called for each answer and each wrapping of a deciding hook.
     """
     extension = Extension(blame)
-    for hook, method, opts in _iterate_marked_methods(manager, target):
+    for hook, method, opts in iterate_marked_methods(manager, target):
         _check(hook, method, opts, listens_only)
         guard = _guard_wrapper if opts["wrapper"] else _guard
         implementation = hookimpl(
@@ -56,27 +54,7 @@ def guard_extension(manager: pluggy.PluginManager, target: object, blame: str, n
     return extension
 
 
-@frozen(kw_only=True)
-class ImplementedHook:
-    """One method marked `@astuner.hookimpl`."""
-
-    name: str
-    """The hook."""
-    role: Role
-    """`unknown`: there is no such hook."""
-
-
-def find_implemented_hooks(target: object) -> tuple[ImplementedHook, ...]:
-    """Return the hooks of a class or an object by its marked methods alone, without constructing or registering it."""
-    known = {name for specs in SPECS for name in vars(specs)}
-    found = []
-    for hook, _, opts in _iterate_marked_methods(pluggy.PluginManager(PROJECT), target):
-        role: Role = "wraps" if opts["wrapper"] else "decides" if hook.startswith(DECIDING) else "listens"
-        found.append(ImplementedHook(name=hook, role=role if hook in known else "unknown"))
-    return tuple(found)
-
-
-def _iterate_marked_methods(manager: pluggy.PluginManager, target: object) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+def iterate_marked_methods(manager: pluggy.PluginManager, target: object) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     """Yield the hook, the method and the options of each method marked `@astuner.hookimpl`, ordered by name."""
     for name in dir(target):
         opts = manager.parse_hookimpl_opts(target, name)

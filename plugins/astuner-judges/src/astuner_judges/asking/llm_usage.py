@@ -9,6 +9,7 @@ import attrs
 
 from astuner.contract.protocols import RunInfo
 from astuner.shared.clients import LLMClient
+from astuner.shared.private_files import open_private
 
 
 def write_totals(client: LLMClient, run_info: RunInfo, *, judge: str) -> None:
@@ -22,6 +23,6 @@ def write_totals(client: LLMClient, run_info: RunInfo, *, judge: str) -> None:
     file = run_info.directory / "logs" / "llm_judge.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
     row = {"judge": judge, "model": client.model, "attempt": run_info.attempt, "pid": os.getpid(), **attrs.asdict(spent)}
-    with file.open("a", encoding="utf-8") as lines:
+    with open_private(file, "a") as lines:
         # One short write, so that lines of several rollout processes do not mix.
         lines.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,7 +33,8 @@ def quickstart(directory: Path, seed: int, no_run: bool) -> int:
         write_project(directory, seed, charts=can_draw_charts())
         _make_model(directory / "model", seed)
     if no_run:
-        click.echo(f"{directory} is ready. Go on with:\n  cd {directory}\n  astuner run --conf tune.yaml --backbone local")
+        typed = shlex.quote(str(directory))
+        click.echo(f"{directory} is ready. Go on with:\n  cd {typed}\n  astuner run --conf tune.yaml --backbone local")
         return 0
     return _tune(directory)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -98,7 +99,9 @@ def _list_episodes(groups: Sequence[Group]) -> list[Episode]:
 def _next_steps(project: Path, run: Path, browsers: Sequence[tuple[str, str]]) -> str:
     template = resources.files(__package__).joinpath("next_steps.txt").read_text(encoding="utf-8")
     lines = "".join(f"  {command:<77}# {what}\n" for command, what in browsers)
-    return template.rstrip().format(project=project, run=run, exported=_relative_to(run, project), name=run.name, browsers=lines)
+    typed = {"home": project, "exported": _relative_to(run, project), "name": run.name}
+    quoted = {name: shlex.quote(str(path)) for name, path in typed.items()}
+    return template.rstrip().format(project=project, run=run, browsers=lines, **quoted)
 
 
 def _relative_to(path: Path, directory: Path) -> Path:

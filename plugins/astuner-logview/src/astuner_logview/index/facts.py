@@ -69,24 +69,11 @@ def read_verdict(data: Mapping[str, Any] | None) -> Row | None:
             }
         case Unjudged():
             success = None if verdict.is_success is None else int(verdict.is_success)
-            return {
-                **NO_VERDICT,
-                "reward": verdict.reward,
-                "success": success,
-                "judge_failed": 1,
-                "judge_reason": verdict.reason,
-            }
+            return {**NO_VERDICT, "reward": verdict.reward, "success": success, "judge_failed": 1, "judge_reason": verdict.reason}
     return None
 
 
-NO_VERDICT: Row = {
-    "reward": None,
-    "success": None,
-    "judge_failed": 0,
-    "judge_reason": None,
-    "rewards": None,
-    "components": "{}",
-}
+NO_VERDICT: Row = {"reward": None, "success": None, "judge_failed": 0, "judge_reason": None, "rewards": None, "components": "{}"}
 
 
 def read_texts(data: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ class Indexer:
     list_paths: Callable[[], Sequence[Path]]
     """Returns the real paths of all runs that there are."""
     report: Callable[[Path, str], object] = field(default=lambda run, text: None)
-    """Gets the path of a run that cannot be indexed, and why."""
+    """Gets the path of a run that cannot be indexed, and why; an empty text once it can."""
     _child: subprocess.Popen[str] | None = field(default=None, init=False)
     _sent: dict[Path, bool] = field(factory=dict, init=False)
     _starts: int = field(default=0, init=False)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import define, field
 
+from astuner_logview.errors import Rebuilding
 from astuner_logview.index.places import find_index
-from astuner_logview.index.schema import SPLITS, VERSION, make_tables
+from astuner_logview.index.schema import SPLITS, VERSION, delete_index, is_damage, make_tables
+
+DAMAGED = "the index of its episodes was damaged, and is made again"
+BEGUN_S = 2.0  # after its maker has taken the lock, an index has tables
 
 
 @define(eq=False)
@@ -18,6 +23,7 @@ class IndexReader:
     """The index of one run. Without one, or with one that another version has made, every query finds nothing."""
 
     run: Path
+    problems: list[str] = field(factory=list)
     path: Path = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -32,6 +38,11 @@ class IndexReader:
             connection.row_factory = sqlite3.Row
             connection.execute("BEGIN")
             yield connection
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            self._discard()
+            raise Rebuilding(DAMAGED, "look again in a few seconds") from error
         finally:
             connection.close()
 
@@ -63,12 +74,22 @@ class IndexReader:
             try:
                 connection = sqlite3.connect(f"file:{self.path}?mode=rw", uri=True, isolation_level=None, timeout=10)
                 connection.execute("PRAGMA query_only=1")
-                if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+                version = connection.execute("PRAGMA user_version").fetchone()[0]
+                if version == VERSION:
                     return connection
                 connection.close()
-            except sqlite3.DatabaseError:
-                # It is damaged, and will be made again.
-                pass
+                if version == 0 and time.time() - self.path.with_suffix(".lock").stat().st_mtime > BEGUN_S:
+                    self._discard()
+            except (sqlite3.DatabaseError, OSError) as error:
+                # Or somebody has emptied the cache.
+                if is_damage(error):
+                    self._discard()
         connection = sqlite3.connect(":memory:", isolation_level=None)
         make_tables(connection)
         return connection
+
+    def _discard(self) -> None:
+        """Delete a damaged index: the process that makes indexes makes one where there is none."""
+        delete_index(self.path)
+        if DAMAGED not in self.problems:
+            self.problems.append(DAMAGED)

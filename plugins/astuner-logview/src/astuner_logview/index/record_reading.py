@@ -11,6 +11,7 @@ from typing import Any
 from astuner.contract.schema import Episode
 from astuner.runs.store.codec import load_episode, load_verdict
 from astuner.runs.store.store_lines import UNREADABLE, read_line
+from astuner.shared.private_files import open_regular
 from astuner_logview.index.file_blocks import read_exactly
 from astuner_logview.index.record_outline import read_outline
 from astuner_logview.index.schema import SPLITS
@@ -49,7 +50,7 @@ def read_stored_verdict(run: Path, row: sqlite3.Row) -> Mapping[str, Any] | None
 
 def read_bytes(run: Path, split: int, offset: int, length: int) -> bytes:
     """Return bytes of the store of a split."""
-    file = os.open(run / "episodes" / f"{SPLITS[split]}.jsonl", os.O_RDONLY)
+    file = open_regular(run / "episodes" / f"{SPLITS[split]}.jsonl")
     try:
         return read_exactly(file, offset, length)
     finally:

@@ -52,6 +52,11 @@ def open_index(path: Path) -> sqlite3.Connection:
         return _open(path)
 
 
+def is_damage(error: Exception) -> bool:
+    """Whether an error means that a file is not what SQLite has written."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def delete_index(path: Path) -> None:
     """Delete an index."""
     for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):

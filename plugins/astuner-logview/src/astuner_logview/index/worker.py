@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import sqlite3
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import IO
 
 from attrs import define, field
 
 from astuner.shared.private_files import open_private
-from astuner_logview.index.places import find_index
+from astuner_logview.index.places import find_cache, find_index
 from astuner_logview.index.unused import delete_unused
 from astuner_logview.index.writer import IndexWriter
 
 POLL_S = 0.25
 """Between two looks at the files, while nothing is new."""
+AGAIN_S = 10.0
+"""After a failure."""
 SMALL = 300 * 2**20
 """Bytes: a larger store is indexed when somebody opens its run."""
 
@@ -38,6 +42,7 @@ class Task:
     """Whether somebody looks at it."""
     _seen: Signs | None = field(default=None, init=False)
     """What the files looked like when nothing was left to index."""
+    _again_at: float = field(default=math.inf, init=False)
     _writer: IndexWriter | None = field(default=None, init=False)
     _lock: IO[str] | None = field(default=None, init=False)
 
@@ -47,19 +52,20 @@ class Task:
         Nothing is done while another server's process makes the index.
         """
         signs = self._sign()
-        if signs == self._seen or (not self.wanted and self._measure() > SMALL):
+        if (signs == self._seen and time.monotonic() < self._again_at) or (not self.wanted and self._measure() > SMALL):
             return False
         try:
             writer = self._open()
             if writer is None or writer.advance():
                 return writer is not None
-            self._seen = signs
+            if self._again_at < math.inf:
+                _report(self.run, "")
+            self._seen, self._again_at = signs, math.inf
             return False
         except (OSError, sqlite3.Error) as error:
-            # It is tried again when a file changes.
-            self._seen = signs
-            report = {"run": str(self.run), "problem": f"its episodes cannot be indexed: {type(error).__name__}: {error}"}
-            print(json.dumps(report), flush=True)
+            # It is tried again when a file changes, and after a while: there may be space again.
+            self._seen, self._again_at = self._sign(), time.monotonic() + AGAIN_S
+            _report(self.run, f"its episodes cannot be indexed: {error}; indexes are in {find_cache()} (XDG_CACHE_HOME)")
             self.close()
             return False
 
@@ -84,7 +90,8 @@ class Task:
             os.utime(lock.fileno())
             self._lock, self._writer = lock, IndexWriter(self.run, path)
         elif not self._writer.path.exists():
-            # Somebody has emptied the cache.
+            # Somebody has emptied the cache, or found the index damaged. A new one may get the same inode.
+            self._seen = None
             self.close()
             return None
         return self._writer
@@ -98,6 +105,11 @@ class Task:
             return sum(file.stat().st_size for file in (self.run / "episodes").glob("*.jsonl"))
         except OSError:
             return 0
+
+
+def _report(run: Path, problem: str) -> None:
+    """Report what is wrong with the index of a run; an empty text takes it back."""
+    print(json.dumps({"run": str(run), "problem": problem}), flush=True)
 
 
 def _sign_file(path: Path) -> tuple[int, int, int] | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from attrs import define, field
 
 from astuner.runs.store.store_lines import UNREADABLE
+from astuner.shared.private_files import open_regular, open_stored
 from astuner_logview.index.facts import Row
 from astuner_logview.index.file_blocks import (
     BLOCK,
@@ -61,7 +62,7 @@ class IndexWriter:
 
     def _advance_split(self, split: int, identity: str) -> bool:
         try:
-            file = os.open(self.run / "episodes" / f"{SPLITS[split]}.jsonl", os.O_RDONLY)
+            file = open_regular(self.run / "episodes" / f"{SPLITS[split]}.jsonl")
         except OSError:
             return self._forget(split)
         try:
@@ -103,7 +104,9 @@ class IndexWriter:
             self._write_state(split, file, ranges, size, identity)
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            # A full disk has ended the transaction already.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             self._signal.dirty.clear()
             raise
         return True
@@ -231,7 +234,7 @@ def _take_samples(file: int, high: int) -> tuple[str, str]:
 def _read_identity(run: Path) -> str:
     """Return what tells a run from another one in the same directory: when it was first started. Empty if that is not known."""
     try:
-        first = json.loads((run / "run.json").read_bytes())["attempts"][0]
-        return json.dumps(first, sort_keys=True)
+        with open_stored(run / "run.json") as file:
+            return json.dumps(json.load(file)["attempts"][0], sort_keys=True)
     except (OSError, *UNREADABLE):
         return ""

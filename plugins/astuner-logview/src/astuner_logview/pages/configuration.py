@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,9 @@ TIMEOUT_S = 60.0
 LONGEST = 200_000
 MOST_BACKBONES = 8
 
+KEPT = re.compile(r"PATH|HOME|LANG|TMPDIR|VIRTUAL_ENV|LD_LIBRARY_PATH|SYSTEMROOT|(PYTHON|LC_|XDG_)\w+")
+"""Variables that Python and its packages are found with; a question sees no others of the viewer's."""
+
 _one_at_a_time = threading.Lock()
 """Each question starts a process of its own."""
 
@@ -40,7 +45,7 @@ def show_schema(library: Library, parameters: Parameters) -> dict[str, Any]:
 
 
 def explain(library: Library, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what each backbone makes of a YAML. Nothing is started; whether the files that it names exist is not asked."""
+    """Return what each backbone makes of a YAML alone: nothing is started, and no variable or file that it names is looked at."""
     text, names = body.get("yaml"), body.get("backbones") or []
     if not isinstance(text, str) or len(text) > LONGEST:
         raise BadRequest(f"yaml: must be a text of at most {LONGEST} characters", "shorten it")
@@ -115,14 +120,15 @@ def follow(schema: Mapping[str, Any], node: Any) -> Mapping[str, Any]:
 
 
 def _explain_one(conf: Path, backbone: str | None) -> dict[str, Any]:
-    done = _run(["config", "explain", "--conf", str(conf), "--json", *(["--backbone", backbone] if backbone else [])])
+    chosen = ["--backbone", backbone] if backbone else []
+    done = _run(["config", "explain", "--conf", str(conf), "--json", "--isolated", *chosen])
     try:
         document = json.loads(done.stdout)
     except (ValueError, RecursionError):
         message = done.stderr.strip().splitlines()[-1:] or ["it ended without an answer"]
         problem = {"place": "", "line": None, "message": message[0], "remedy": "", "general": True}
         return {"keys": [], "native": [], "notices": [], "problems": [problem]}
-    problems = [_describe_problem(one, conf) for one in document["problems"] if not _names_missing_file(one, conf)]
+    problems = [_describe_problem(one, conf) for one in document["problems"]]
     refused = {one["key"]: one.get("reason") for one in document["keys"] if one["status"] == "refused"}
     return {
         "keys": [_describe_key(one, document["native"] or ()) for one in document["keys"]],
@@ -130,11 +136,6 @@ def _explain_one(conf: Path, backbone: str | None) -> dict[str, Any]:
         "notices": document["notices"],
         "problems": [{**one, "general": one["place"].removeprefix("astuner.") not in refused} for one in problems],
     }
-
-
-def _names_missing_file(problem: Mapping[str, Any], conf: Path) -> bool:
-    """Whether a problem is that a relative path leads to nothing: the YAML lies in a directory of its own."""
-    return problem["kind"] == "missing_path" and f"{conf.parent}/" in problem["message"]
 
 
 def _describe_key(one: Mapping[str, Any], native: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -164,8 +165,15 @@ def _strip(problem: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "astuner", *arguments]
+    command, environment = [sys.executable, "-m", "astuner", *arguments], os.environ.items()
     with tempfile.TemporaryDirectory(prefix="astuner-logview-") as empty:
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=empty
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            cwd=empty,
+            env={name: value for name, value in environment if KEPT.fullmatch(name)},
         )

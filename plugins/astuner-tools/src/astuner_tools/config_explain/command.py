@@ -12,10 +12,12 @@ from attrs import asdict, evolve
 
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import align_columns, print_json
-from astuner.cli.own_venv import enter_venv_of
-from astuner.contract.errors import Problem
+from astuner.cli.own_venv import enter_venv, enter_venv_of
+from astuner.contract.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
+    from astuner.settings.config.loading import LoadedConfig
+    from astuner.settings.plugins.catalog import Catalog
     from astuner_tools.config_explain.explanation import ExplainedKey, Explanation
 
 LONGEST_VALUE = 60
@@ -31,16 +33,22 @@ Example:
 @add_config_options
 @as_json
 @click.option("--all", "everything", is_flag=True, help="Also show keys that hold their default.")
-def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool) -> int:
+@click.option(
+    "--isolated", is_flag=True, help="For somebody else's YAML: read no environment variable, and no file or code that it names."
+)
+def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool, isolated: bool) -> int:
     """Show where each value comes from and what acts on it, down to the backbone's own keys. Nothing is started.
 
     With --json, what is sound of a YAML with mistakes is explained too.
     """
-    from astuner.contract.errors import AstunerError, ConfigError
+    from astuner.contract.errors import AstunerError
 
-    enter_venv_of(conf, overrides, backbone)
+    if not isolated:
+        enter_venv_of(conf, overrides, backbone)
+    elif backbone is not None:
+        enter_venv(backbone, conf.parent)
     try:
-        explanation, problems, notices = _explain_config(conf, overrides, backbone, with_faults=in_json)
+        explanation, problems, notices = _explain_config(conf, overrides, backbone, with_faults=in_json, isolated=isolated)
     except AstunerError as error:
         if not in_json:
             raise
@@ -59,13 +67,22 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
 
 
 def _explain_config(
-    conf: Path, overrides: Sequence[str], backbone: str | None, *, with_faults: bool
+    conf: Path, overrides: Sequence[str], backbone: str | None, *, with_faults: bool, isolated: bool
 ) -> tuple[Explanation, Sequence[Problem], Sequence[str]]:
     """Return the explanation, the problems and the notices; `with_faults` explains what is sound of a YAML with mistakes."""
+    from astuner.settings.config.loading import examine_config
+
+    loaded = examine_config(conf, overrides, backbone, isolated=isolated)
+    if loaded.problems and not with_faults:
+        raise ConfigError(loaded.problems)
+    with loaded.secrets.hide_in_errors():
+        return _explain_loaded(loaded, isolated=isolated)
+
+
+def _explain_loaded(loaded: LoadedConfig, *, isolated: bool) -> tuple[Explanation, Sequence[Problem], Sequence[str]]:
     from astuner.contract.protocols import BackboneTraits, EngineTraits, SettledValue
     from astuner.contract.protocols.traits import read_traits
     from astuner.episodes.rollout.worker_count import choose_count, count_cores
-    from astuner.settings.config.loading import examine_config, load_config
     from astuner.settings.planning.chooser import Chooser
     from astuner.settings.planning.engine_choice import choose_engine
     from astuner.settings.planning.key_coverage import HonourTable, check_honoured
@@ -74,17 +91,25 @@ def _explain_config(
     from astuner.settings.plugins.drivers import load
     from astuner_tools.config_explain.explanation import explain as explain_config
 
-    loaded = (examine_config if with_faults else load_config)(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine", "function"))
+    if isolated and not _is_installed(catalog, "backbone", loaded.config.backbone):
+        names = ", ".join(sorted({candidate.name for candidate in catalog.candidates("backbone")}))
+        raise ConfigError(
+            [Problem(message=f"with --isolated, give the name of an installed one: {names}.", key="astuner.backbone")]
+        )
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
     # Problems of the engine itself are left to `config validate`.
     chosen_backbone = Component(candidate=candidate)
-    engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, chosen_backbone).component
+    engine = None
+    if not isolated or _is_installed(catalog, "engine", loaded.config.rollout.name, "auto"):
+        engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, chosen_backbone).component
     trainer, target = load(candidate), load(engine.candidate) if engine else None
     table = HonourTable.of(trainer, candidate.name, target)
-    explanation = explain_config(loaded, table, [chosen_backbone, *([engine] if engine else [])])
+    # What is settled depends on the machine, and on the files of the model.
+    settling = [] if isolated else [chosen_backbone, *([engine] if engine else [])]
+    explanation = explain_config(loaded, table, settling)
     problems, notices = check_honoured(loaded, table)
-    if table.find_honour("rollout.players").acted_on:
+    if not isolated and table.find_honour("rollout.players").acted_on:
         brought = bool(read_traits(trainer, BackboneTraits).brings_engines)
         reachable = brought if target is None else read_traits(target, EngineTraits).gives_access
         workers = choose_count(loaded.config, reachable=reachable, cores=count_cores(), catalog=catalog)
@@ -93,7 +118,13 @@ def _explain_config(
     if explanation.native is not None:
         problems += explanation.native.problems
         notices += explanation.native.notices
-    return explanation, (*loaded.problems, *problems), notices
+    secrets = loaded.secrets
+    return explanation, (*loaded.problems, *map(secrets.hide_in_problem, problems)), secrets.hide_in_tree(notices)
+
+
+def _is_installed(catalog: Catalog, kind: str, name: str, *others: str) -> bool:
+    """Whether a component is chosen by the name of an installed one: otherwise its code is imported from any path."""
+    return name in {*others, *(candidate.name for candidate in catalog.candidates(kind))}
 
 
 def _format_lines(explanation: Explanation, everything: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from astuner.settings.config.native import Native, align
 from astuner.settings.config.places import ROOT, format_place
-from astuner.settings.config.redaction import redact_tree, restore_values, restore_variables
+from astuner.settings.config.redaction import redact_tree, restore_variables
 from astuner.settings.config.trees import flatten
 from astuner.settings.planning.key_coverage import Honour, HonourTable, list_chosen_sections
 from astuner.settings.planning.machine_settings import make_run_info, settle_values
@@ -49,7 +49,8 @@ class Explanation:
 def explain(loaded: LoadedConfig, table: HonourTable, components: Sequence[Component] = ()) -> Explanation:
     """Explain a configuration under a backbone; `components` settle what depends on the machine."""
     sections = list_chosen_sections(loaded)
-    values = flatten(redact_tree(restore_variables(loaded.resolved, loaded.from_environment, ROOT)))
+    shown = loaded.secrets.hide_in_tree(restore_variables(loaded.resolved, loaded.from_environment, ROOT))
+    values = flatten(redact_tree(shown))
     keys = [
         ExplainedKey(
             key=key,
@@ -77,6 +78,9 @@ def _find_source(loaded: LoadedConfig, key: str) -> Literal["default", "file", "
 
 
 def _redact_native(native: Native, loaded: LoadedConfig) -> Native:
-    clean: Mapping[str, Any] = flatten(redact_tree(restore_values(native.tree, loaded.environment_values)))
+    secrets = loaded.secrets
+    tree = redact_tree(secrets.hide_in_tree(native.tree))
+    clean: Mapping[str, Any] = flatten(tree)
     values = [evolve(value, value=clean.get(value.key, value.value)) for value in native.values]
-    return evolve(native, tree=redact_tree(native.tree), values=tuple(values))
+    problems = tuple(map(secrets.hide_in_problem, native.problems))
+    return evolve(native, tree=tree, values=tuple(values), problems=problems, notices=secrets.hide_in_tree(native.notices))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,7 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
         click.echo(
             f"Wrote {agent}: one call for each task, and an exact comparison. Put your agent and your reward in their place."
         )
-    click.echo(f"Wrote {target}. Next: astuner config validate --conf {target}")
+    click.echo(f"Wrote {target}. Next: astuner config validate --conf {shlex.quote(str(target))}")
 
 
 def _format_lines(imported: Imported) -> list[str]:

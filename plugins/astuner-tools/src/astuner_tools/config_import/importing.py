@@ -192,10 +192,10 @@ def _drop_faults(
                 problems += align(alignment, loaded, ask_trainer=ask_trainer).problems
             except (AstunerError, ImportError):
                 ask_trainer = False
-                problems += align(alignment, loaded, ask_trainer=False).problems
+                problems += map(loaded.secrets.hide_in_problem, align(alignment, loaded, ask_trainer=False).problems)
         if sum(_drop(problem, roots, answers) for problem in problems) == 0:
             break
-    problems += find_missing_files(loaded)
+    problems += map(loaded.secrets.hide_in_problem, find_missing_files(loaded))
     return [evolve(problem, file=None, line=None) for problem in problems], not ask_trainer
 
 

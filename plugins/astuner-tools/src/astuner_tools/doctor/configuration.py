@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from attrs import evolve
+
 from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.settings.config.loading import LoadedConfig, examine_config
 from astuner.settings.config.places import sort_problems
@@ -30,7 +32,9 @@ def configuration_rows(conf: Path) -> Iterator[Row]:
         yield Row(area="configuration", what="the rest", status="warning", detail=detail)
         yield from backbone_rows(try_backbones(conf, Catalog.discover(), None), None, error.problems)
         return
-    yield from _inspect_loaded(loaded, conf)
+    hide = loaded.secrets.hide_in_tree
+    for row in _inspect_loaded(loaded, conf):
+        yield evolve(row, what=hide(row.what), detail=hide(row.detail), remedy=hide(row.remedy))
 
 
 def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -175,9 +176,10 @@ def _format_cost(found: ReplayReport) -> Iterator[str]:
     yield f"judged in {found.judging_s:.1f} s{asked}" + (f", {tokens:,} tokens, cost {spent.cost:g}" if tokens else "")
     directory = found.directory.relative_to(Path.cwd()) if found.directory.is_relative_to(Path.cwd()) else found.directory
     failed = any(split.agreement.judge_failures for split in found.splits)
-    yield f"the episodes with their new rewards: astuner episodes {directory}"
+    typed = shlex.quote(str(directory))
+    yield f"the episodes with their new rewards: astuner episodes {typed}"
     if failed:
-        yield f"what the judge failed on, with tracebacks: astuner episodes {directory} --failed"
+        yield f"what the judge failed on, with tracebacks: astuner episodes {typed} --failed"
 
 
 def _format_ids(what: str, ids: Sequence[str]) -> Iterator[str]:

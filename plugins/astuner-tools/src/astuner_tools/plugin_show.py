@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from attrs import asdict
+from attrs import asdict, frozen
 
 from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
@@ -17,13 +17,22 @@ from astuner.contract.errors import PluginError
 from astuner.contract.protocols.traits import find_options_class
 
 if TYPE_CHECKING:
-    from astuner.settings.plugins.extension import ImplementedHook
     from astuner.settings.plugins.option_docs import OptionDescription
 
-
+Role = Literal["listens", "decides", "wraps", "unknown"]
 EXAMPLE = """\b
 Example:
   astuner plugin show reader dataset_file"""
+
+
+@frozen(kw_only=True)
+class ImplementedHook:
+    """One method marked `@astuner.hookimpl`."""
+
+    name: str
+    """The hook."""
+    role: Role
+    """`unknown`: there is no such hook."""
 
 
 @click.command(epilog=EXAMPLE)
@@ -34,7 +43,6 @@ def show(kind: str, name: str, in_json: bool) -> int:
     """Show one component: where it is from, what it needs, its hooks and its options. NAME is anything that a YAML accepts."""
     from astuner.settings.plugins.catalog import Catalog
     from astuner.settings.plugins.drivers import load
-    from astuner.settings.plugins.extension import find_implemented_hooks
     from astuner.settings.plugins.option_docs import describe_options
 
     kind = find_kind(kind, "plugin show")
@@ -49,7 +57,7 @@ def show(kind: str, name: str, in_json: bool) -> int:
         row["problem"] = str(error)
     else:
         doc = _read_first_paragraph(target)
-        options, hooks = describe_options(find_options_class(target)), find_implemented_hooks(target)
+        options, hooks = describe_options(find_options_class(target)), _find_implemented_hooks(target)
     if in_json:
         listed = {"hooks": list(map(asdict, hooks)), "options": [asdict(option, recurse=False) for option in options]}
         print_json({**row, "doc": doc, **listed})
@@ -58,6 +66,21 @@ def show(kind: str, name: str, in_json: bool) -> int:
             "\n".join([*_format_facts(row, doc), *_format_hooks(hooks), *_format_options(options, loaded=row["problem"] is None)])
         )
     return 0 if row["problem"] is None else 1
+
+
+def _find_implemented_hooks(target: object) -> tuple[ImplementedHook, ...]:
+    """Return the hooks of a class or an object by its marked methods alone, without constructing or registering it."""
+    import pluggy
+
+    from astuner.contract.hookspecs import PROJECT, SPECS
+    from astuner.settings.plugins.extension import DECIDING, iterate_marked_methods
+
+    known = {name for specs in SPECS for name in vars(specs)}
+    found = []
+    for hook, _, opts in iterate_marked_methods(pluggy.PluginManager(PROJECT), target):
+        role: Role = "wraps" if opts["wrapper"] else "decides" if hook.startswith(DECIDING) else "listens"
+        found.append(ImplementedHook(name=hook, role=role if hook in known else "unknown"))
+    return tuple(found)
 
 
 def _format_facts(row: Mapping[str, Any], doc: str) -> list[str]:
