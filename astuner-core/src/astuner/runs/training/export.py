@@ -89,7 +89,6 @@ def _merge(checkpoint: Path, out: Path, dtype: str | None) -> None:
     written: Any = AutoModelForCausalLM.from_pretrained(out, dtype=target)
     differences.append(_compare(_compute_logits(written), rounded))
     if max(differences) > ROUNDING:
-        shutil.rmtree(out)
         raise RunFailed(
             f"{checkpoint}: the merged model computes something else than the adapters: its logits are up to "
             f"{max(differences):.1%} off. Nothing was exported; export the adapters without --merge-lora"
