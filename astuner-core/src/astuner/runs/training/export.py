@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import RunFailed, UsageError
 from astuner.settings.config.adapters import ADAPTER_FILE, MANIFEST, read_adapters
+from astuner.settings.config.pretrained import loading
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +50,12 @@ def _convert(checkpoint: Path, out: Path, dtype: str) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    AutoModelForCausalLM.from_pretrained(checkpoint, dtype=getattr(torch, dtype)).save_pretrained(out)
+    _load(AutoModelForCausalLM, checkpoint, getattr(torch, dtype)).save_pretrained(out)
+
+
+def _load(kind: Any, model: Path | str, dtype: Any) -> Any:
+    with loading(model, weights=True):
+        return kind.from_pretrained(model, dtype=dtype, trust_remote_code=False, use_safetensors=True)
 
 
 def _holds_only(checkpoint: Path, dtype: str) -> bool:
@@ -75,8 +81,9 @@ def _merge(checkpoint: Path, out: Path, dtype: str | None) -> None:
     base = adapters.base
     target = getattr(torch, dtype or read_dtype(base))
     # float32: merging in half precision would round the adapters' update away.
-    loaded: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    model: Any = PeftModel.from_pretrained(loaded, str(checkpoint))
+    loaded = _load(AutoModelForCausalLM, base, torch.float32)
+    with loading(checkpoint, weights=True):
+        model: Any = PeftModel.from_pretrained(loaded, str(checkpoint))
     wanted = _compute_logits(model)
     _untie_adapted_embeddings(model.get_base_model())
     model = model.merge_and_unload()
@@ -86,9 +93,9 @@ def _merge(checkpoint: Path, out: Path, dtype: str | None) -> None:
     rounded = _compute_logits(model)
     model.save_pretrained(out)
     del loaded, model
-    written: Any = AutoModelForCausalLM.from_pretrained(out, dtype=target)
-    differences.append(_compare(_compute_logits(written), rounded))
+    differences.append(_compare(_compute_logits(_load(AutoModelForCausalLM, out, target)), rounded))
     if max(differences) > ROUNDING:
+        shutil.rmtree(out)
         raise RunFailed(
             f"{checkpoint}: the merged model computes something else than the adapters: its logits are up to "
             f"{max(differences):.1%} off. Nothing was exported; export the adapters without --merge-lora"
@@ -130,5 +137,6 @@ def read_dtype(model: Path | str) -> str:
     """Return the precision in which a model says that it was saved."""
     from transformers import AutoConfig
 
-    stored = AutoConfig.from_pretrained(model).dtype
+    with loading(model):
+        stored = AutoConfig.from_pretrained(model, trust_remote_code=False).dtype
     return "float32" if stored is None else str(stored).removeprefix("torch.")
