@@ -13,10 +13,7 @@ from astuner.shared.known_packages import read_known_packages
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SHORT: Mapping[str, str] = {
-    "ray": "a Ray cluster on this machine, for this run only",
-    **read_known_packages().short_services,
-}
+SHORT: Mapping[str, str] = {"ray": "a Ray cluster on this machine, for this run only", **read_known_packages().short_services}
 """The services that have their own option."""
 
 as_json = click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")

@@ -74,11 +74,7 @@ async def run_contained(begin: Callable[[], Awaitable[T]], code: UserCode, *, ti
     """
     code.work = capture(begin)
     task: OwnedTask[Outcome[T]] = OwnedTask(
-        OwnedCoroutine(code.work, code),
-        code=code,
-        loop=asyncio.get_running_loop(),
-        context=code.make_context(),
-        name=code.name,
+        OwnedCoroutine(code.work, code), code=code, loop=asyncio.get_running_loop(), context=code.make_context(), name=code.name
     )
     try:
         await asyncio.wait({task}, timeout=timeout_s)

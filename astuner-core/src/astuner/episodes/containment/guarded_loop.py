@@ -45,11 +45,7 @@ def guard_tasks(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _make_task(
-    loop: asyncio.AbstractEventLoop,
-    work: Coroutine[Any, Any, T],
-    *,
-    context: contextvars.Context | None = None,
-    **options: Any,
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], *, context: contextvars.Context | None = None, **options: Any
 ) -> OwnedTask[T]:
     return OwnedTask(work, code=find_running_code(context), loop=loop, context=context, **options)
 

@@ -58,11 +58,7 @@ class RewardedAgent:
 
 
 def compute_advantages(
-    groups: Sequence[Group],
-    estimator: Estimator,
-    penalties: Mapping[Owner, Values] | None = None,
-    *,
-    by_agent: bool = True,
+    groups: Sequence[Group], estimator: Estimator, penalties: Mapping[Owner, Values] | None = None, *, by_agent: bool = True
 ) -> list[WeightedSample]:
     """Return every sample of the rewarded episodes with its advantage, in the order of groups, repeats and samples.
 

@@ -27,13 +27,7 @@ Found = TypeVar("Found")
 
 
 async def call_judge(
-    ask: Callable[[], Awaitable[Found]],
-    name: str,
-    timeout_s: float | None,
-    *,
-    late: str,
-    raised: str,
-    asks_service: bool,
+    ask: Callable[[], Awaitable[Found]], name: str, timeout_s: float | None, *, late: str, raised: str, asks_service: bool
 ) -> Found | Unjudged:
     """Return what a judge's code returns; it is asked again, within the same time, while the service that it asks fails.
 

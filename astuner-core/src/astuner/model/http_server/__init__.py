@@ -5,12 +5,4 @@ from astuner.model.http_server.json_bodies import LARGE_BODY, load_json
 from astuner.model.http_server.limits import ServerLimits
 from astuner.model.http_server.server import listen, make_server
 
-__all__ = [
-    "LARGE_BODY",
-    "ServerLimits",
-    "guard_hosts",
-    "is_loopback",
-    "listen",
-    "load_json",
-    "make_server",
-]
+__all__ = ["LARGE_BODY", "ServerLimits", "guard_hosts", "is_loopback", "listen", "load_json", "make_server"]

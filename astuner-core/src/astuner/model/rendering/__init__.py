@@ -3,8 +3,4 @@
 from astuner.model.rendering.decoding import TextStream
 from astuner.model.rendering.template_renderer import TemplateRenderer, load_renderer
 
-__all__ = [
-    "TemplateRenderer",
-    "TextStream",
-    "load_renderer",
-]
+__all__ = ["TemplateRenderer", "TextStream", "load_renderer"]

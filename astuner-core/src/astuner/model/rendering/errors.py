@@ -19,13 +19,7 @@ class ApiError(Exception):
     """A refusal that is sent to the client unchanged."""
 
     def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        code: str | None = None,
-        param: str | None = None,
-        retry: bool | None = None,
+        self, status: int, message: str, *, code: str | None = None, param: str | None = None, retry: bool | None = None
     ) -> None:
         """`retry` instructs the client's own retry logic; None leaves it to the status."""
         super().__init__(message)

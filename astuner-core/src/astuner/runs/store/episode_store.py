@@ -11,14 +11,7 @@ from typing import Any
 
 from astuner.contract.schema import Episode, Group, Split, Unjudged, Verdict
 from astuner.runs.store.atomic import explain_os_errors, sync_directory
-from astuner.runs.store.codec import (
-    Report,
-    dump_verdict,
-    encode_episode,
-    encode_record,
-    load_episode,
-    load_verdict,
-)
+from astuner.runs.store.codec import Report, dump_verdict, encode_episode, encode_record, load_episode, load_verdict
 from astuner.runs.store.store_lines import UNREADABLE, read_line, read_records, seal
 from astuner.shared.private_files import open_private
 

@@ -3,14 +3,7 @@
 from astuner.runs.training.adapters import check_whole_model
 from astuner.runs.training.export import export_model, read_dtype
 from astuner.runs.training.keys import LOOP_HONOURS
-from astuner.runs.training.losses import (
-    KlType,
-    LossOptions,
-    TokenTerms,
-    divergence,
-    stack_token_values,
-    token_terms,
-)
+from astuner.runs.training.losses import KlType, LossOptions, TokenTerms, divergence, stack_token_values, token_terms
 from astuner.runs.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
 from astuner.runs.training.mismatch import MismatchWatch
 from astuner.runs.training.schedule import compute_learning_rate

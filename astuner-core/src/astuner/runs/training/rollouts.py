@@ -47,12 +47,7 @@ class Rollouts:
         self.sampled_by = self._describe_sampler(recipe, renderer)
         """The engine and the template, for messages."""
         opening = open_group_runner(
-            engine=self._engine,
-            renderer=renderer,
-            recipe=recipe,
-            run_info=run,
-            control=control,
-            on_episode=self._count,
+            engine=self._engine, renderer=renderer, recipe=recipe, run_info=run, control=control, on_episode=self._count
         )
         cancel_on_stop(control, self._loop.get_loop(), self._cancel)
         try:

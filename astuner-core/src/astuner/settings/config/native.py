@@ -86,11 +86,7 @@ class _NativeBuilder:
         leaves = flatten(tree)
         values = [self._sources[key] for key in sorted(leaves) if key in self._sources]
         return Native(
-            root=alignment.root,
-            tree=tree,
-            values=tuple(values),
-            notices=tuple(self._notices),
-            problems=tuple(self._problems),
+            root=alignment.root, tree=tree, values=tuple(values), notices=tuple(self._notices), problems=tuple(self._problems)
         )
 
     def _apply(self, tree: Tree, row: Row) -> Tree:

@@ -8,18 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 PASSWORDS = frozenset({"password", "passwords", "passwd", "passphrase", "passcode", "pwd"})
-_SECRET_WORDS = PASSWORDS | {
-    "key",
-    "keys",
-    "apikey",
-    "apikeys",
-    "token",
-    "secret",
-    "secrets",
-    "credential",
-    "credentials",
-    "dsn",
-}
+_SECRET_WORDS = PASSWORDS | {"key", "keys", "apikey", "apikeys", "token", "secret", "secrets", "credential", "credentials", "dsn"}
 GLUED = ("password", "passwd", "passphrase", "apikey", "sshpass")
 """Endings of a word that is written without a break, as in `PGPASSWORD`."""
 _LOGIN_WORDS = frozenset({"auth", "oauth", "authorization", "authentication", "bearer", "jwt", "cookie", "cookies"})

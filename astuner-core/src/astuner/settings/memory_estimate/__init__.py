@@ -2,15 +2,7 @@
 
 from astuner.settings.memory_estimate.engine_share import EngineShare, plan_engine_share
 from astuner.settings.memory_estimate.model_shape import LINEAR, ModelShape
-from astuner.settings.memory_estimate.parts import (
-    GIB,
-    MAIN_MEMORY,
-    PHASES,
-    MemoryPart,
-    MemoryPlan,
-    MemoryQuestion,
-    Phase,
-)
+from astuner.settings.memory_estimate.parts import GIB, MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion, Phase
 from astuner.settings.memory_estimate.sharded_trainer import ShardedTrainer, plan_sharded_trainer
 
 __all__ = [

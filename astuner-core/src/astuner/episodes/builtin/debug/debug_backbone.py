@@ -28,12 +28,7 @@ class DebugBackbone:
     traits = BackboneTraits(
         throwaway=True,
         default_engines=read_known_packages().engine_order,
-        honours=(
-            "debug.debug_max_parallel",
-            "debug.debug_first_n_tasks",
-            "rollout.name",
-            "rollout.max_num_seqs",
-        ),
+        honours=("debug.debug_max_parallel", "debug.debug_first_n_tasks", "rollout.name", "rollout.max_num_seqs"),
         inapplicable={
             "trainer_common.*": "debug does not train",
             "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",

@@ -22,11 +22,7 @@ _WATERFALL = (
 )
 """How the calls of a step become tokens that change the weights."""
 
-_WATERFALL_NOTES = (
-    ("lost", "signal/lost/"),
-    ("failed with a reward", "signal/failed/"),
-    ("played again", "signal/retries/"),
-)
+_WATERFALL_NOTES = (("lost", "signal/lost/"), ("failed with a reward", "signal/failed/"), ("played again", "signal/retries/"))
 """What is counted next to it, by reason."""
 
 

@@ -9,13 +9,7 @@ if TYPE_CHECKING:
     from astuner.episodes.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
     from astuner.episodes.rollout.environments.selection import check_shape, choose_environment
 
-__all__ = [
-    "EnvironmentFailed",
-    "GuardedEnvironment",
-    "check_shape",
-    "choose_environment",
-    "find_last_box",
-]
+__all__ = ["EnvironmentFailed", "GuardedEnvironment", "check_shape", "choose_environment", "find_last_box"]
 
 # Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:

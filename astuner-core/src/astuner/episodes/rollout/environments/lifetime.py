@@ -27,13 +27,7 @@ class Environments:
     """Makes the environments of a rollout process."""
 
     def __init__(
-        self,
-        choice: EnvironmentChoice,
-        run_info: RunInfo,
-        catalog: Catalog,
-        hooks: ComponentMaker,
-        *,
-        in_threads: bool = False,
+        self, choice: EnvironmentChoice, run_info: RunInfo, catalog: Catalog, hooks: ComponentMaker, *, in_threads: bool = False
     ) -> None:
         """Find them in `catalog`, and make them through `hooks`; `in_threads`: each in a thread, whatever `isolation` is."""
         self._run_info, self._hooks = run_info, hooks

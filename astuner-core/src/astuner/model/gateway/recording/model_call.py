@@ -186,11 +186,7 @@ class LiveCall(RunningCall[CallPlan]):
         )
         usable = 0 if failure or self.parser.dropped else self._count_usable()
         return FinishedCall(
-            call=call,
-            usable=usable,
-            closed_by=self._closed_by,
-            malformed=self.parser.malformed,
-            dropped=self.parser.dropped,
+            call=call, usable=usable, closed_by=self._closed_by, malformed=self.parser.malformed, dropped=self.parser.dropped
         )
 
     def _count_usable(self) -> int:
