@@ -40,7 +40,7 @@ class Patience:
     concurrency: int = field(default=16, validator=ge(1))
     """Requests under way at once."""
     max_retries: int = field(default=4, validator=ge(0))
-    """After 408, 409, 429, 5xx and lost connections. A refused key is followed by the others, whatever this is."""
+    """After 408, 409, 429, 5xx and lost connections. A refused key, or a wait that the API asks for, is none."""
     first_pause_s: float = field(default=0.5, validator=ge(0))
     """Before the first retry; each further one waits twice as long, or as long as the API asks for."""
     timeout_s: float = field(default=180.0, validator=gt(0))
