@@ -76,7 +76,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,
-    "astuner-tools": 5100,
+    "astuner-tools": 5500,
     "astuner-tracing": 4200,
     "astuner-trinity": 5900,
     "astuner-verl": 3750,

@@ -39,7 +39,7 @@ _RENAMED: Mapping[str, str] = {
     "players.group_runner": "astuner.episodes.rollout.group_runner",
     "published": "astuner.shared.known_packages",
     "replays": "astuner_tools.replays",
-    "replays.agreement": "astuner.episodes.judging.agreement",
+    "replays.agreement": "astuner_tools.replays.agreement",
     "runs.driver.replay_request": "astuner_tools.replays.replay_request",
     "runs.driver.training_on_replay": "astuner_tools.replays.training_on_replay",
     "sandboxes": "astuner_agents.sandboxes",

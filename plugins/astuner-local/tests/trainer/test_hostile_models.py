@@ -74,7 +74,7 @@ def pickle_shards(home: Path) -> None:
 
 def lose_a_shard(home: Path) -> None:
     (home / "model.safetensors").rename(home / "model-00001-of-00002.safetensors")
-    parts = {"model.embed_tokens.weight": "model-00001-of-00002.safetensors", "model.norm.weight": "model-00002-of-00002.safetensors"}
+    parts = {f"weight{number}": f"model-0000{number}-of-00002.safetensors" for number in (1, 2)}
     (home / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": parts}))
 
 

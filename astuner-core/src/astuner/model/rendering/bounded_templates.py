@@ -45,8 +45,23 @@ _METHODS = frozenset(
     }
 )
 """Whose result may be larger than what goes in."""
-_FILTERS = frozenset({"join", "replace", "format", "tojson", "indent", "center", "wordwrap", "batch", "slice", "sum", "pprint"})
-_REMOVED = frozenset({"random", "xmlattr", "urlize", "striptags", "filesizeformat", "forceescape"})
+_FILTERS = frozenset(
+    {
+        "join",
+        "replace",
+        "format",
+        "tojson",
+        "indent",
+        "center",
+        "wordwrap",
+        "batch",
+        "slice",
+        "sum",
+        "pprint",
+        "urlize",
+        "xmlattr",
+    }
+)
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {"*": operator.mul, "**": operator.pow, "%": operator.mod}
 
 
@@ -59,7 +74,7 @@ class _Work(Context):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Blocks have contexts of their own, and share these variables; no template can spell this name.
+        # The contexts of blocks share these variables; no template can spell this name.
         self.done = self.parent.setdefault("work done", [0])
 
     def count(self, work: int) -> None:
@@ -243,7 +258,7 @@ def compile_template(source: str, like: Environment) -> Template:
     kinds = [type(one) for one in like.extensions.values()]
     environment = _Bounded(trim_blocks=like.trim_blocks, lstrip_blocks=like.lstrip_blocks, extensions=kinds, finalize=_weighed)
     environment.globals = {name: value for name, value in like.globals.items() if name != "lipsum"}
-    own: dict[str, Callable[..., Any]] = {name: call for name, call in like.filters.items() if name not in _REMOVED}
+    own: dict[str, Callable[..., Any]] = like.filters
     environment.filters = own | {f"_{name}": own[name] for name in _FILTERS}
     environment.filters |= {name: _bound_filter(name, own[name]) for name in _FILTERS}
     environment.filters |= {"string": _text, **{call.__name__: call for call in (_text, _rounds, _made, _weighed, _operate)}}

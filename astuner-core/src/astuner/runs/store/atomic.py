@@ -33,10 +33,7 @@ def write_text(path: Path, text: str, *, private: bool = True) -> None:
 
 
 def write_bytes(path: Path, content: bytes, *, private: bool = True) -> None:
-    """Replace a file's content: write a temporary file next to it, fsync, rename. A private one is its user's alone.
-
-    What is not private is not part of a run: links are followed, and devices and pipes written to.
-    """
+    """Replace a file's content by way of a temporary one. A private one is its user's alone; of others, links are followed."""
     with explain_os_errors(path, of_run=private):
         if not private and path.exists() and not path.is_file():
             path.write_bytes(content)
@@ -76,10 +73,7 @@ def write_directory(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def make_beside(out: Path) -> Iterator[Path]:
-    """Yield a hidden directory for what becomes `out`; it is removed with everything in it at the end, however that comes.
-
-    One that the end of its process has left is removed by the next call.
-    """
+    """Yield a hidden directory for what becomes `out`; it is removed at the end, after a kill by the next call."""
     check_free(out)
     with explain_os_errors(out, of_run=False):
         place = _choose_place(out)

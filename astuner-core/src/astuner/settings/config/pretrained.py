@@ -1,7 +1,6 @@
 """Models that others made: loaded without code of theirs and without pickles, and refused in one line if they are broken.
 
-Whoever calls a `from_pretrained` passes `trust_remote_code=False`, for weights also `use_safetensors=True`, and does so inside of
-`loading`.
+Each `from_pretrained` is called inside of `loading`, with `trust_remote_code=False`, and for weights with `use_safetensors=True`.
 """
 
 from __future__ import annotations
@@ -25,26 +24,31 @@ def loading(path: str | Path, key: str = KEY, *, weights: bool = False) -> Itera
     check_model_files(path, key, weights=weights)
     try:
         yield
-    except (AstunerError, MemoryError):
-        raise
     except Exception as error:
-        if type(error).__name__ == "OutOfMemoryError":
+        if isinstance(error, AstunerError | MemoryError) or type(error).__name__ == "OutOfMemoryError":
             raise
         raise _refuse(key, _describe_failure(path, error)) from error
 
 
-def check_model_files(path: str | Path, key: str = KEY, *, weights: bool = False) -> None:
-    """Raise `ConfigError` for a directory whose files ask for code, or with `weights` hold them as pickles alone.
+def find_download(model: str, name: str) -> Path | None:
+    """Return a file of a model of the hub that was downloaded; None without it, or without the library."""
+    try:
+        from huggingface_hub import try_to_load_from_cache
 
-    Nothing is known here of a model that is not a directory.
-    """
+        found = try_to_load_from_cache(model, name)
+    except (ImportError, ValueError):  # a name that the hub does not take
+        return None
+    return Path(found) if isinstance(found, str) else None
+
+
+def check_model_files(path: str | Path, key: str = KEY, *, weights: bool = False) -> None:
+    """Raise `ConfigError` for files, downloaded ones too, that ask for code; with `weights`, for these in pickles alone."""
     directory = Path(path)
+    if not directory.is_dir() and (downloaded := find_download(str(path), "config.json")) is not None:
+        directory = downloaded.parent
     for name in ("config.json", "tokenizer_config.json", "generation_config.json", "adapter_config.json"):
-        if (directory / name).is_file():
-            asked = next(_find_code(_read_object(directory / name, key)), None)
-            if asked is not None:
-                message = f"{directory / name}: {asked[0]} asks for code ({asked[1]}), which is not run; delete the key"
-                raise _refuse(key, message)
+        for asked, code in _find_code(_read_object(directory / name, key)) if (directory / name).is_file() else ():
+            raise _refuse(key, f"{directory / name}: {asked} asks for code ({code}), which is not run; delete the key")
     pickles = sorted(file.name for stem in ("pytorch_model", "adapter_model") for file in directory.glob(f"{stem}*.bin"))
     if weights and pickles and not any(directory.glob("*.safetensors")):
         message = (

@@ -11,6 +11,7 @@ import random
 import time
 from email.utils import parsedate_to_datetime
 
+LONGEST_PAUSE_S = 30.0
 _LARGEST_EXPONENT = 30
 
 
@@ -19,9 +20,7 @@ def pause_before_retry(retries: int, *, first_s: float, longest_s: float, asked_
     return min(max(asked_s, first_s * 2.0 ** min(retries, _LARGEST_EXPONENT)), longest_s)
 
 
-def plan_retry(
-    asked_s: float | None, retries: int, *, most: int, first_s: float, longest_s: float, left_s: float
-) -> tuple[float, int] | None:
+def plan_retry(asked_s: float | None, retries: int, most: int, first_s: float, left_s: float) -> tuple[float, int] | None:
     """Return how long to wait after `retries` retries, and as how many the next one counts; None to give up.
 
     `asked_s` is the wait that the API asks for, None if a retry is pointless. Within the time that is left it counts as none.
@@ -30,7 +29,7 @@ def plan_retry(
         return max(asked_s, first_s), 0
     if asked_s is None or retries >= most:
         return None
-    return pause_before_retry(retries, first_s=first_s, longest_s=longest_s, asked_s=asked_s), 1
+    return pause_before_retry(retries, first_s=first_s, longest_s=LONGEST_PAUSE_S, asked_s=asked_s), 1
 
 
 def spread(pause_s: float) -> float:

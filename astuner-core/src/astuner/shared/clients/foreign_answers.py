@@ -23,10 +23,7 @@ def make_http_client() -> Any:
 
 
 async def limit_answer(response: Any) -> None:
-    """Bound the body of an answer, before it is read: an event hook for an asynchronous client of `httpx` or `httpx2`.
-
-    Reading more than `MOST_BYTES`, or what is packed otherwise than by gzip, raises the library's `DecodingError`.
-    """
+    """Bound the body of an answer of `httpx` or `httpx2`: reading more raises the library's `DecodingError`. An event hook."""
     library = importlib.import_module(type(response).__module__.partition(".")[0])
     packing = response.headers.pop("content-encoding", "identity").strip().lower()
     body = response.stream

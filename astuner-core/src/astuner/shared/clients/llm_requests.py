@@ -19,7 +19,6 @@ from astuner.shared.clients.llm_budget import Usage
 from astuner.shared.clients.llm_endpoint import Endpoint
 from astuner.shared.install_hints import install_command
 
-LONGEST_PAUSE_S = 30.0
 _REFUSED = (401, 403)
 _BAD_CONTENT = (400, 413, 422)
 """Of a filter that refuses a question, and of one that is too long."""
@@ -150,14 +149,8 @@ class Sender:
                 continue
             # A refused key is no reason to give up while another is only rate-limited.
             failed = passing or failed
-            plan = plan_retry(
-                _pause(failed),
-                retries,
-                most=self._patience.max_retries,
-                first_s=self._patience.first_pause_s,
-                longest_s=LONGEST_PAUSE_S,
-                left_s=(limit.when() or 0.0) - asyncio.get_running_loop().time(),
-            )
+            left_s = (limit.when() or 0.0) - asyncio.get_running_loop().time()
+            plan = plan_retry(_pause(failed), retries, self._patience.max_retries, self._patience.first_pause_s, left_s)
             if plan is None:
                 kind = ContentFailure if getattr(failed, "status_code", None) in _BAD_CONTENT else LLMFailed
                 raise kind(self._describe_failure(failed)) from failed

@@ -17,8 +17,6 @@ from astuner.model.rendering.errors import ApiError
 from astuner.shared.clients.backoff import parse_retry_after, plan_retry
 from astuner.shared.clients.foreign_answers import LIMITED, describe_cause, shorten
 
-LONGEST_PAUSE_S = 30.0
-
 
 class OpenAIEngine:
     """Forwards chat requests, with bounded retries and bounded concurrency."""
@@ -85,14 +83,7 @@ class OpenAIEngine:
                 answer, failure, pause_s = await self._attempt(mend_texts({**body, "model": self._options.model}))
                 if failure is None:
                     return answer
-                plan = plan_retry(
-                    pause_s,
-                    attempt,
-                    most=self._options.max_retries,
-                    first_s=self.first_pause_s,
-                    longest_s=LONGEST_PAUSE_S,
-                    left_s=left_s,
-                )
+                plan = plan_retry(pause_s, attempt, self._options.max_retries, self.first_pause_s, left_s)
                 if plan is None:
                     raise failure
                 await asyncio.sleep(plan[0])
