@@ -28,40 +28,9 @@ _SHORT = 4096
 _SIZED = (str, bytes, list, tuple, dict)
 _WIDE = re.compile(r"%[-#0 +.\d]*(\*|\d{4})|[:.][^{}]*(\d{4}|\{)")
 """A width in a format that is long, or comes from a value."""
-_METHODS = frozenset(
-    {
-        "replace",
-        "join",
-        "format",
-        "format_map",
-        "center",
-        "ljust",
-        "rjust",
-        "zfill",
-        "expandtabs",
-        "translate",
-        "encode",
-        "to_bytes",
-    }
-)
+_METHODS = {"replace", "join", "format", "format_map", "center", "ljust", "rjust", "zfill", "expandtabs", "translate", "to_bytes"}
 """Whose result may be larger than what goes in."""
-_FILTERS = frozenset(
-    {
-        "join",
-        "replace",
-        "format",
-        "tojson",
-        "indent",
-        "center",
-        "wordwrap",
-        "batch",
-        "slice",
-        "sum",
-        "pprint",
-        "urlize",
-        "xmlattr",
-    }
-)
+_FILTERS = {"join", "replace", "format", "tojson", "indent", "center", "wordwrap", "batch", "slice", "sum", "urlize", "xmlattr"}
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {"*": operator.mul, "**": operator.pow, "%": operator.mod}
 
 
