@@ -23,6 +23,9 @@ from astuner_devkit.tokenizer import tiny_tokenizer
 CHATML = tiny_tokenizer().chat_template
 DOUBLE = "{% set ns = namespace(s='abcdefgh', l=[messages]) %}"
 MACRO = "{% macro d(s) %}{{ s }}{{ s }}{% endmacro %}"
+MANY = (
+    "{% set s = 'a' * 9999999 %}{% set ns = namespace(l=[s]) %}{% for i in range(14) %}{% set ns.l = ns.l + ns.l %}{% endfor %}"
+)
 HOSTILE = {
     "nested loops": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
     "three loops": "{% for i in range(9999) %}" * 3 + "x" + "{% endfor %}" * 3,
@@ -68,6 +71,20 @@ HOSTILE = {
     "translate": "{{ ('a' * 99999).translate({97: 'b' * 99999})|length }}",
     "bytes": "{{ (1).to_bytes(2000000000)|length }}",
     "lipsum": "{{ lipsum(n=999999)|length }}",
+    **{
+        f"a long text many times, by {way}": MANY + "{{ " + way + " }}"
+        for way in (
+            "ns.l",
+            "ns.l|upper",
+            "ns.l|trim",
+            "ns.l|pprint",
+            "ns.l|tojson",
+            "ns.l ~ ''",
+            "ns.l|join",
+            "''.join(ns.l)",
+            "ns.l|string",
+        )
+    },
     "source": "{# " + "x" * (1 << 21) + " #}",
 }
 

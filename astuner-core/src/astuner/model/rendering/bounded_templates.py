@@ -31,6 +31,20 @@ _WIDE = re.compile(r"%[-#0 +.\d]*(\*|\d{4})|[:.][^{}]*(\d{4}|\{)")
 _METHODS = {"replace", "join", "format", "format_map", "center", "ljust", "rjust", "zfill", "expandtabs", "translate", "to_bytes"}
 """Whose result may be larger than what goes in."""
 _FILTERS = {"join", "replace", "format", "tojson", "indent", "center", "wordwrap", "batch", "slice", "sum", "urlize", "xmlattr"}
+_TEXT_FILTERS = {
+    "trim",
+    "upper",
+    "lower",
+    "title",
+    "capitalize",
+    "e",
+    "escape",
+    "forceescape",
+    "urlencode",
+    "truncate",
+    "wordcount",
+}
+"""Which make a text of whatever goes in."""
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {"*": operator.mul, "**": operator.pow, "%": operator.mod}
 
 
@@ -182,6 +196,12 @@ class _Bounds(NodeTransformer):
         node.iter = _filter(node.iter, "_rounds", nodes.Const(_weigh(node)))
         return self.generic_visit(node)
 
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
+        self.generic_visit(node)
+        if node.name in _TEXT_FILTERS and node.node is not None:
+            node.node = _filter(node.node, "_weighed")
+        return node
+
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
         return _filter(node.nodes[0], "_text", *node.nodes[1:])
@@ -227,7 +247,7 @@ def compile_template(source: str, like: Environment) -> Template:
     kinds = [type(one) for one in like.extensions.values()]
     environment = _Bounded(trim_blocks=like.trim_blocks, lstrip_blocks=like.lstrip_blocks, extensions=kinds, finalize=_weighed)
     environment.globals = {name: value for name, value in like.globals.items() if name != "lipsum"}
-    own: dict[str, Callable[..., Any]] = like.filters
+    own: dict[str, Callable[..., Any]] = {name: call for name, call in like.filters.items() if name != "pprint"}
     environment.filters = own | {f"_{name}": own[name] for name in _FILTERS}
     environment.filters |= {name: _bound_filter(name, own[name]) for name in _FILTERS}
     environment.filters |= {"string": _text, **{call.__name__: call for call in (_text, _rounds, _made, _weighed, _operate)}}
