@@ -18,7 +18,7 @@ from astuner.contract.errors import ConfigError
 from astuner.model.rendering import load_renderer
 from astuner_devkit.tokenizer import tiny_tokenizer
 from astuner_local.engine.serving import load
-from astuner_local.trainer.model_io import load_model, read_config, save_hf
+from astuner_local.trainer.model_io import check_tokenizer, load_model, read_config, save_hf
 
 MARK = "ran.txt"
 
@@ -191,3 +191,9 @@ def test_a_configuration_alone_is_read_without_weights(model: Path) -> None:
     keep_weights_in_a_pickle(model)
     assert read_config(str(model)).model_type == "qwen2"
     shutil.rmtree(model)
+
+
+def test_the_tokenizer_of_another_model_is_refused(model: Path) -> None:
+    renderer = load_renderer(str(model))
+    with pytest.raises(ConfigError, match=r"belongs to another model: it makes the token id \d+, and the model has 61"):
+        check_tokenizer(load_model(model), renderer, model)

@@ -102,6 +102,15 @@ def compute_dtype(path: str | Path, dtype: str) -> str:
     return "bfloat16" if config.dtype in (torch.bfloat16, torch.float16) else "float32"
 
 
+def check_tokenizer(model: Any, renderer: Any, path: str | Path) -> None:
+    """Raise ConfigError for the tokenizer of another model, whose ids this one does not have."""
+    rows = model.get_input_embeddings().weight.shape[0]
+    largest = max(*map(int, renderer.encode("What is 2 + 2?")), *renderer.turn_ends)
+    if largest >= rows:
+        message = f"the tokenizer of {path} belongs to another model: it makes the token id {largest}, and the model has {rows}"
+        raise _config_error("astuner.model.path", message)
+
+
 def load_adapter_weights(model: Any, directory: Path) -> None:
     """Give a peft model the weights of saved adapters of the same shape."""
     from peft import load_peft_weights, set_peft_model_state_dict
