@@ -196,7 +196,7 @@ class _Bounds(NodeTransformer):
         node.iter = _filter(node.iter, "_rounds", nodes.Const(_weigh(node)))
         return self.generic_visit(node)
 
-    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
+    def visit_Filter(self, node: Any) -> nodes.Node:
         self.generic_visit(node)
         if node.name in _TEXT_FILTERS and node.node is not None:
             node.node = _filter(node.node, "_weighed")

@@ -53,7 +53,7 @@ class CompiledTemplate:
 
 def _bound_templates(utils: Any) -> Callable[[str], Any] | None:
     """Let transformers compile templates with bounds, in the whole process; return what compiles them, None if it is unknown."""
-    found = getattr(utils, "_compile_jinja_template", None)
+    found: Any = getattr(utils, "_compile_jinja_template", None)
     if found is not None and not hasattr(found, "like"):
         from astuner.model.rendering.bounded_templates import compile_template
 

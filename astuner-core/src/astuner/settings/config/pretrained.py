@@ -15,7 +15,6 @@ from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.contract.plain_values import mend_text
 
 KEY = "astuner.model.path"
-_LONGEST = 300
 
 
 @contextmanager
@@ -62,7 +61,8 @@ def _read_object(file: Path, key: str) -> Mapping[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise _refuse(key, f"{file} cannot be read: {error}") from error
+        what = "cannot be read" if isinstance(error, OSError) else "is not valid JSON"
+        raise _refuse(key, f"{file} {what}: {error}") from error
     if not isinstance(found, dict):
         raise _refuse(key, f"{file} must hold a JSON object")
     return found
@@ -83,7 +83,7 @@ def _describe_failure(path: str | Path, error: Exception) -> str:
     said = mend_text(str(error)).strip()
     if "trust_remote_code" in said:
         return f"{path} brings code of its own (auto_map in its files), which is not run; use a model that transformers knows"
-    first = said.partition("\n")[0][:_LONGEST]
+    first = said.partition("\n")[0][:300]
     kind = "" if isinstance(error, OSError | ValueError) and first else f"{type(error).__name__}: "
     return f"{path} cannot be loaded: {kind}{first}"
 

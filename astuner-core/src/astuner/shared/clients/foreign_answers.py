@@ -11,15 +11,7 @@ from astuner.contract.plain_values import mend_text
 
 MOST_BYTES = 32 << 20
 """Of one answer, unpacked: a model's longest answer is a few MiB, and so are the vectors of a hundred texts."""
-_PIECE = 1 << 16
 _SHOWN = 500
-
-
-def make_http_client() -> Any:
-    """Return what the SDK `openai` makes its requests with, with a limit for answers."""
-    from openai import DefaultAsyncHttpxClient
-
-    return DefaultAsyncHttpxClient(**LIMITED)
 
 
 async def limit_answer(response: Any) -> None:
@@ -57,7 +49,7 @@ async def _unpack(body: Any, packing: str) -> AsyncIterator[bytes]:
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
     async for part in body:
         while part:
-            yield inflate.decompress(part, _PIECE) if packed else part
+            yield inflate.decompress(part, 1 << 16) if packed else part
             part = inflate.unconsumed_tail
     yield inflate.flush() if packed else b""
 

@@ -14,7 +14,7 @@ from attrs.validators import ge, gt
 
 from astuner.contract.errors import AstunerError
 from astuner.shared.clients.backoff import parse_retry_after, plan_retry
-from astuner.shared.clients.foreign_answers import describe_cause, make_http_client, shorten
+from astuner.shared.clients.foreign_answers import LIMITED, describe_cause, shorten
 from astuner.shared.clients.llm_budget import Usage
 from astuner.shared.clients.llm_endpoint import Endpoint
 from astuner.shared.install_hints import install_command
@@ -181,7 +181,7 @@ class _InLoop:
 
     def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
         try:
-            from openai import AsyncOpenAI
+            from openai import AsyncOpenAI, DefaultAsyncHttpxClient
         except ImportError as error:
             raise LLMFailed(f"asking an LLM needs the library openai: {install_command('astuner-core[rollout]')}") from error
         self.slots = asyncio.Semaphore(patience.concurrency)
@@ -192,7 +192,7 @@ class _InLoop:
             timeout=patience.timeout_s,
             # Trackers and judges come and go with their loops; connections that are not kept need no closing.
             default_headers={"Connection": "close"},
-            http_client=make_http_client(),
+            http_client=DefaultAsyncHttpxClient(**LIMITED),
         )
 
 
