@@ -190,19 +190,19 @@ def _bound_filter(name: str, original: Callable[..., Any]) -> Callable[..., Any]
 class _Bounds(NodeTransformer):
     """Lets a template count what it does."""
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:
+    def visit_For(self, node: Any) -> Any:
         if node.recursive:
             raise TooMuch("it has a recursive loop; write a macro that calls itself")
         node.iter = _filter(node.iter, "_rounds", nodes.Const(_weigh(node)))
         return self.generic_visit(node)
 
-    def visit_Filter(self, node: Any) -> nodes.Node:
+    def visit_Filter(self, node: Any) -> Any:
         self.generic_visit(node)
         if node.name in _TEXT_FILTERS and node.node is not None:
             node.node = _filter(node.node, "_weighed")
         return node
 
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+    def visit_Concat(self, node: Any) -> nodes.Node:
         self.generic_visit(node)
         return _filter(node.nodes[0], "_text", *node.nodes[1:])
 

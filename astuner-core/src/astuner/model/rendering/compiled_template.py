@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ class CompiledTemplate:
         return str(self._tokenizer.get_chat_template(None, list(tools) or None))
 
 
-def _bound_templates(utils: Any) -> Callable[[str], Any] | None:
+def _bound_templates(utils: Any) -> Any:
     """Let transformers compile templates with bounds, in the whole process; return what compiles them, None if it is unknown."""
     found: Any = getattr(utils, "_compile_jinja_template", None)
     if found is not None and not hasattr(found, "like"):
