@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kill_points import kill_before_each_change
 
 
 @pytest.fixture
@@ -46,3 +48,18 @@ def test_what_is_in_the_way_is_not_overwritten(cli: Any, adapters: Path, tmp_pat
     ended = cli("export", str(adapters), "--out", str(tmp_path / place))
     assert ended.code == 2
     assert ended.err == f"error: --out {tmp_path / place}: exists and is not an empty directory; name another one\n"
+
+
+def test_a_killed_export_leaves_nothing_that_looks_like_adapters(cli: Any, adapters: Path, tmp_path: Path) -> None:
+    (adapters / "adapter_model.safetensors").chmod(0o600)
+    place = tmp_path / "exports"
+    command = ("export", str(adapters), "--out", str(place / "out"))
+    killed = set()
+    for number in kill_before_each_change(lambda: cli(*command), place):
+        killed.add(number)
+        whole = {"adapter_config.json", "adapter_model.safetensors"}
+        assert not (place / "out").exists() or {path.name for path in (place / "out").iterdir()} == whole
+        shutil.rmtree(place / "out", ignore_errors=True)
+    assert len(killed) > 5
+    assert [path.name for path in place.iterdir()] == ["out"]
+    assert (place / "out" / "adapter_model.safetensors").stat().st_mode & 0o044

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +166,74 @@ def test_the_wait_that_the_api_asks_for_is_kept(server: ScriptedApi) -> None:
     with pytest.raises(LLMFailed, match=r"no answer within 3 s"):
         ask(client(server, timeout_s=3.0))
     assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("asked", ["0.05", "date"])
+def test_the_wait_that_the_api_asks_for_is_no_retry(server: ScriptedApi, asked: str) -> None:
+    at = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+    busy = Reply(429, {}, {"retry-after": at if asked == "date" else asked})
+    server.script = lambda body, number: "4" if number > 8 or (asked == "date" and number) else busy
+    assert ask(client(server, max_retries=0)) == "4"
+
+
+def test_a_wait_beyond_the_time_of_the_question_is_a_retry(server: ScriptedApi) -> None:
+    server.script = lambda body, number: Reply(429, {}, {"retry-after": "86400"})
+    with pytest.raises(LLMFailed, match="answered 429"):
+        ask(client(server, max_retries=0))
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_an_answer_without_end_is_not_read_to_its_end(server: ScriptedApi, packed: bool) -> None:
+    body = gzip.compress(b" " * (160 << 20)) if packed else b" " * (160 << 20)
+    server.script = lambda _, number: Reply(200, body, {"content-encoding": "gzip"} if packed else {})
+    tracemalloc.start()
+    with pytest.raises(LLMFailed, match=r"could not be reached: DecodingError: the answer is larger than 32 MiB"):
+        ask(client(server, max_retries=0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80 << 20
+
+
+@pytest.mark.parametrize("packing", ["br", "zstd", "gzip, gzip"])
+def test_an_answer_that_is_packed_otherwise_is_not_unpacked(server: ScriptedApi, packing: str) -> None:
+    server.script = lambda _, number: Reply(200, b"{}", {"content-encoding": packing})
+    with pytest.raises(LLMFailed, match=f"packed by '{packing}'"):
+        ask(client(server, max_retries=0))
+
+
+def test_a_packed_answer_is_read(server: ScriptedApi) -> None:
+    body = gzip.compress(json.dumps(make_completion("4").body).encode())
+    server.script = lambda _, number: Reply(200, body, {"content-encoding": "gzip"})
+    assert ask(client(server)) == "4"
+
+
+def test_half_an_emoji_of_an_answer_becomes_a_character(server: ScriptedApi) -> None:
+    server.script = lambda _, number: "Score: 7 \ud83d"
+    assert ask(client(server)) == "Score: 7 \ufffd"
+
+
+def test_half_an_emoji_of_a_question_is_sent_as_a_character(server: ScriptedApi) -> None:
+    asyncio.run(client(server).ask([{"role": "user", "content": "\ud83d?"}], max_tokens=9))
+    assert server.prompts() == ["\ufffd?"]
+
+
+def test_a_failure_quotes_no_long_text(server: ScriptedApi) -> None:
+    secret = "the whole prompt " * 1000
+    server.script = lambda _, number: Reply(400, {"error": {"message": f"filtered: {secret}"}})
+    with pytest.raises(LLMFailed) as caught:
+        ask(client(server))
+    assert len(str(caught.value)) < 700
+    server.script = lambda _, number: Reply(200, b"not JSON \xff")
+    with pytest.raises(LLMFailed) as caught:
+        asyncio.run(client(server).ask([{"role": "user", "content": secret, "more": {1}}], max_tokens=9))
+    assert len(str(caught.value)) < 700
+
+
+def test_the_cause_of_a_failed_handshake_is_named(server: ScriptedApi) -> None:
+    endpoint = Endpoint(base_url=server.url.replace("http:", "https:"), keys=("key",), keys_from="SOME_KEY")
+    with pytest.raises(LLMFailed, match=r"could not be reached: ConnectError: \[SSL: WRONG_VERSION_NUMBER\]"):
+        asyncio.run(LLMClient(endpoint, "big", Patience(max_retries=0)).ask(QUESTION, max_tokens=9))
 
 
 def test_an_endless_answer_ends_with_the_time_limit(server: ScriptedApi) -> None:

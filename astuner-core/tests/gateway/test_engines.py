@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from astuner.contract.protocols import RunInfo
 from astuner.contract.schema import Request, Sampling
 from astuner.episodes.builtin.engines.openai_engine import OpenAIEngine
 from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine, read_script
+from astuner.model.rendering.errors import ApiError
 from astuner.settings.config.model import Config, Model
 from astuner_devkit.run_infos import run_info
+from astuner_devkit.scripted_api import Reply, scripted_api
 
 USER = [{"role": "user", "content": "hello"}]
 
@@ -251,3 +254,31 @@ async def test_nothing_there_is_said(serving: Any) -> None:
     async with serving(engine=engine) as stage:
         with pytest.raises(openai.InternalServerError, match="could not be reached"):
             await stage.client().chat.completions.create(model="any", messages=USER)
+
+
+async def ask_engine(script: Callable[[Any, int], Reply | str], **options: Any) -> Mapping[str, Any]:
+    with scripted_api(script) as api:
+        engine = Impatient(OpenAIEngine.Options(base_url=api.url, model="m", **options))
+        await engine.start()
+        try:
+            return await engine.chat({"messages": USER})
+        finally:
+            await engine.close()
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_unpacks_to_far_too_much_is_given_up() -> None:
+    bomb = Reply(200, gzip.compress(b" " * (160 << 20)), {"content-encoding": "gzip"})
+    with pytest.raises(ApiError, match="the answer is larger than 32 MiB"):
+        await ask_engine(lambda *_: bomb, max_retries=0)
+
+
+@pytest.mark.asyncio
+async def test_half_an_emoji_of_a_remote_model_becomes_a_character() -> None:
+    assert (await ask_engine(lambda *_: "\ud83d"))["choices"][0]["message"]["content"] == "\ufffd"
+
+
+@pytest.mark.asyncio
+async def test_a_wait_that_a_remote_model_asks_for_is_no_retry() -> None:
+    answer = await ask_engine(lambda _, number: "4" if number > 3 else Reply(429, {}, {"retry-after": "0.01"}), max_retries=0)
+    assert answer["choices"][0]["message"]["content"] == "4"

@@ -108,7 +108,7 @@ def test_long_messages_of_the_environment_are_cut_for_every_tracker(played: Play
 
 def test_a_summary_that_fails_costs_a_notice_and_no_episode(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setattr("astuner.shared.clients.llm_requests.LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr("astuner.shared.clients.backoff.LONGEST_PAUSE_S", 0.0)
     outcome = played("auto_context", ["one", "two", "three", "four"], token_num_trigger_clip=400)
     assert outcome.rewards == [1.0]
     assert shown(outcome.episodes[0], 3)[0] == "count to four\n\n[4 earlier messages are left out here.]"

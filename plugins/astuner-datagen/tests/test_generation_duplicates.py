@@ -147,7 +147,7 @@ def test_what_came_before_a_failure_is_kept_and_counted(api: ScriptedApi, tmp_pa
             assert failed.value.first == 4
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("astuner.shared.clients.llm_requests.LONGEST_PAUSE_S", 0.0)
+        patch.setattr("astuner.shared.clients.backoff.LONGEST_PAUSE_S", 0.0)
         asyncio.run(ask())
     assert budget.spent.requests == 3
     api.embed = lambda text: [1.0, 2.0]

@@ -35,10 +35,9 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
 
     from astuner.contract.protocols import Backbone
     from astuner.runs.inspection.run_search import open_run
-    from astuner.runs.store.atomic import explain_os_errors
+    from astuner.runs.store.atomic import check_free, write_directory
     from astuner.runs.store.checkpoints import check_intact, find_checkpoint
     from astuner.runs.store.directory import RunDirectory
-    from astuner.runs.store.output_directory import check_free
     from astuner.runs.training.export import export_model
     from astuner.settings.config.adapters import ADAPTER_FILE
     from astuner.settings.plugins.catalog import Catalog
@@ -47,8 +46,8 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     check_free(out)
     if os.path.isfile(Path(run) / ADAPTER_FILE):
         check_intact(Path(run))
-        with explain_os_errors(out, of_run=False):
-            export_model(Path(run), out, merge_lora=merge_lora, dtype=dtype)
+        with write_directory(out) as made:
+            export_model(Path(run), made, merge_lora=merge_lora, dtype=dtype)
         click.echo(f"exported {run} to {out}", err=True)
         return
     directory = RunDirectory(open_run(run).path)
@@ -60,6 +59,6 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     chosen = find_checkpoint(directory, checkpoint)
     check_intact(chosen, [directory.checkpoint(step) for step in directory.list_saved_steps()])
     backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
-    with explain_os_errors(out, of_run=False):
-        backbone.export(chosen, out, merge_lora=merge_lora, dtype=dtype)
+    with write_directory(out) as made:
+        backbone.export(chosen, made, merge_lora=merge_lora, dtype=dtype)
     click.echo(f"exported {chosen} to {out}", err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from astuner.settings.config.pretrained import loading
+
 
 class LazyTokenizer:
     """Loads the tokenizer when something of it is first used: most workflows never do."""
@@ -31,5 +33,6 @@ class LazyTokenizer:
         if self._loaded is None:
             from transformers import AutoTokenizer
 
-            self._loaded = AutoTokenizer.from_pretrained(self._model_path)
+            with loading(self._model_path):
+                self._loaded = AutoTokenizer.from_pretrained(self._model_path, trust_remote_code=False)
         return self._loaded

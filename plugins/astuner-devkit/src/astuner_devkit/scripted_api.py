@@ -21,7 +21,7 @@ class Reply:
     status: int = 200
     """0 closes the connection without an answer."""
     body: Any = None
-    """JSON."""
+    """JSON, or bytes as they are sent."""
     headers: Mapping[str, str] = field(factory=dict)
 
 
@@ -126,7 +126,7 @@ def scripted_api(script: Script | str = "ok") -> Iterator[ScriptedApi]:
             if reply.status == 0:
                 self.close_connection = True
                 return
-            text = json.dumps(reply.body).encode()
+            text = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
             self.send_response(reply.status)
             headers = {"content-type": "application/json", "content-length": str(len(text)), **reply.headers}
             for name, value in headers.items():

@@ -23,7 +23,7 @@ from astuner.settings.config.adapters import ADAPTER_FILE, read_adapters
 from astuner_local.device import choose_device
 from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
 from astuner_local.engine.torch_settings import TorchSettings
-from astuner_local.trainer.model_io import compute_dtype, load_adapter_weights, load_model, save_hf
+from astuner_local.trainer.model_io import check_tokenizer, compute_dtype, load_adapter_weights, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import copy_trained
 from astuner_local.trainer.rows import TrainRow
@@ -158,6 +158,7 @@ def open_learner(
         raise ConfigError([Problem(key="local.trainer.weight_dtype", message=message)])
     path = str(checkpoint or config.model.path) if whole else _find_tokenizer(config.model.path)
     renderer = load_renderer(path, **config.model.rendering)
+    check_tokenizer(model, renderer, path)
     if trains and whole and _uses_reference(run, options):
         reference = load_model(config.model.path, settings["dtype"], weight_dtype=options.weight_dtype, device=device)
     trainer = Trainer(model, options, reference=reference)

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from kill_points import kill_before_each_change
 
 from astuner.cli import exit_code_of
+from astuner_local.quickstart import command
 from astuner_local.tiny import maker, warm_start
 
 
@@ -69,3 +72,12 @@ def test_a_failure_leaves_no_new_directory(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ValueError, match="empty conversation"):
         exit_code_of(["quickstart", str(tmp_path / "new"), "--no-run"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_quickstart_leaves_no_half_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_make_model", lambda out, seed: out.mkdir())
+    place = tmp_path / "place"
+    for killed in kill_before_each_change(lambda: exit_code_of(["quickstart", str(place / "demo"), "--no-run"]), place):
+        assert not (place / "demo").exists() or (place / "demo" / "model").is_dir(), killed
+        shutil.rmtree(place / "demo", ignore_errors=True)
+    assert [path.name for path in place.iterdir()] == ["demo"]

@@ -87,7 +87,7 @@ def test_a_directory_without_a_model_is_named(tmp_path):
 
 def test_a_model_without_weights_is_named(base):
     (base / "model.safetensors").unlink()
-    with pytest.raises(ConfigError, match=r"astuner\.model\.path: the weights of .* cannot be read"):
+    with pytest.raises(ConfigError, match=r"astuner\.model\.path: .*base cannot be loaded: .*model\.safetensors"):
         load_model(base)
 
 

@@ -34,6 +34,7 @@ def export(run: Path, group: str | None, episode: str | None, out: Path) -> None
     RUN is a run directory, or the name of one in launcher_record. An .html opens from disk, without a network, and shows what
     the viewer shows; an .md is for an issue. Both hold texts of the run: look at them before you share them.
     """
+    from astuner.runs.store.atomic import write_text
     from astuner_logview.commands import find_directory
     from astuner_logview.export.subjects import EpisodeSubject, parse_group
     from astuner_logview.export.writing import SUFFIXES
@@ -49,10 +50,7 @@ def export(run: Path, group: str | None, episode: str | None, out: Path) -> None
     identity = make_run_id(directory)
     subject = parse_group(identity, group) if group is not None else EpisodeSubject(run=identity, id=str(episode))
     text = _write(Library([directory]), subject, form)
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {out}: cannot be written: {error.strerror or error}") from error
+    write_text(out, text, private=False)
     click.echo(f"{out}: {len(text.encode()):,} bytes", err=True)
 
 

@@ -71,7 +71,7 @@ def test_a_task_in_markdown_has_every_sibling(home: Path) -> None:
         (["--group", "test/1/t", "--out", "x.html"], "is not a split"),
         (["--group", "train/1/nothing", "--out", "x.html"], "there is not a group of the task 'nothing'"),
         (["--episode", "train/1/nothing/0", "--out", "x.md"], "there is not an episode"),
-        (["--group", GROUP, "--out", "no/such/directory/x.md"], "cannot be written"),
+        (["--group", GROUP, "--out", "no/such/directory/x.md"], "there is no directory"),
     ],
 )
 def test_what_cannot_be_written_says_why(arguments: Sequence[str], said: str) -> None:

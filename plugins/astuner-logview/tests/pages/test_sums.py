@@ -11,15 +11,15 @@ from attrs import asdict, evolve
 
 from astuner.contract.schema import Group, Verdict
 from astuner.episodes.judging.advantages import compute_advantages
-from astuner.episodes.judging.agreement import AgreementCount
 from astuner.episodes.judging.estimators import Grpo
 from astuner.episodes.transcript.signal_waterfall import build_waterfall
-from astuner.runs.inspection.comparison import compare_runs
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.directory import RunDirectory
 from astuner_logview.library import Library
 from astuner_logview.pages.compare import compare
 from astuner_logview.parameters import Parameters
+from astuner_tools.comparison import compare_runs
+from astuner_tools.replays.agreement import AgreementCount
 
 Ask = Callable[..., dict[str, Any]]
 Make = Callable[[Path], Path]

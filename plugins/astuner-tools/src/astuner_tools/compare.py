@@ -13,7 +13,7 @@ from astuner.cli.output import align_columns, print_json
 from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner.runs.inspection.comparison import Comparison, Point, TaskChange
+    from astuner_tools.comparison import Comparison, Point, TaskChange
 
 MOST_TASKS = 10
 """Tasks that are listed at each end."""
@@ -40,8 +40,8 @@ def compare(names: tuple[str, ...], metrics: tuple[str, ...], split: str | None,
     """
     from typing import cast
 
-    from astuner.runs.inspection.comparison import CURVES, compare_runs
     from astuner.runs.inspection.run_search import open_run
+    from astuner_tools.comparison import CURVES, compare_runs
 
     if len(names) < 2:
         raise UsageError("astuner compare: name two runs or more; `astuner runs` lists them")

@@ -23,7 +23,7 @@ def test_the_schema_goes_into_a_file_and_nothing_to_stdout(cli: Callable[..., An
 def test_a_file_that_cannot_be_written_is_named(cli: Callable[..., Any]) -> None:
     refused = cli("config", "schema", "--out", "no/such/directory.json")
     assert refused.code == 2
-    assert "no/such/directory.json: cannot be written" in refused.err
+    assert "no/such/directory.json: there is no directory" in refused.err
 
 
 def test_a_broken_plugin_is_named_on_stderr_and_the_others_are_described(

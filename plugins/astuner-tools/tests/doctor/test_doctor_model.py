@@ -73,3 +73,12 @@ def test_a_name_that_is_not_in_the_cache_is_downloaded_first(tmp_path: Path) -> 
 
 def test_a_name_that_is_not_in_the_cache_is_broken_offline(tmp_path: Path) -> None:
     assert found("org/name", {"HF_HOME": str(tmp_path), **OFFLINE})["org/name"].status == "broken"
+
+
+def test_weights_in_a_pickle_are_broken(model: Path) -> None:
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    row = found(model)["weights"]
+    assert (row.status, row.detail) == (
+        "broken",
+        f"no *.safetensors in {model}; pytorch_model.bin is a pickle, which is not read",
+    )

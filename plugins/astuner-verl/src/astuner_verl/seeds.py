@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from astuner.settings.config.pretrained import loading
+
 V2_ARCHITECTURES = frozenset(
     {
         "DeepseekV2ForCausalLM",
@@ -38,4 +40,5 @@ def read_architecture(model: str) -> str:
     """Return the architecture that a model's `config.json` names; empty if it names none."""
     from transformers import AutoConfig
 
-    return next(iter(AutoConfig.from_pretrained(model).architectures or ()), "")
+    with loading(model):
+        return next(iter(AutoConfig.from_pretrained(model, trust_remote_code=False).architectures or ()), "")

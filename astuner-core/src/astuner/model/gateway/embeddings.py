@@ -11,6 +11,7 @@ from astuner.model.gateway.reply_sending import send_refusal, send_reply
 from astuner.model.gateway.route_table import EMBEDDINGS, NotServed
 from astuner.model.gateway.wire_apis import CHAT_COMPLETIONS, ApiError
 from astuner.model.http_server.hosts import Receive, Scope, Send
+from astuner.shared.clients.foreign_answers import LIMITED, describe_cause
 
 TIMEOUT_S = 120.0
 
@@ -48,11 +49,11 @@ async def pass_embeddings_on(
         key = None if server.key_env is None else os.environ.get(server.key_env)
         headers = {"content-type": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
         try:
-            async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+            async with httpx.AsyncClient(timeout=TIMEOUT_S, **LIMITED) as client:
                 found = await client.post(f"{server.url.rstrip('/')}/embeddings", content=bytes(body), headers=headers)
         except httpx.HTTPError as error:
             raise ApiError(
-                503, f"gateway.embeddings, {server.url}, does not answer: {error!r}", code="embeddings_lost"
+                503, f"gateway.embeddings, {server.url}, does not answer: {describe_cause(error)}", code="embeddings_lost"
             ) from error
         await send_reply(send, found.status_code, found.content)
     except ApiError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class CompiledTemplate:
         from transformers.utils import chat_template_utils
 
         self._tokenizer = tokenizer
-        self._compile = getattr(chat_template_utils, "_compile_jinja_template", None)
+        self._compile = _bound_templates(chat_template_utils)
         methods = (tokenizer.apply_chat_template, chat_template_utils.render_jinja_template)
         self._reserved = {"self", "messages"}.union(*(inspect.signature(method).parameters for method in methods))
 
@@ -48,6 +49,18 @@ class CompiledTemplate:
 
     def _source(self, tools: Sequence[Mapping[str, Any]]) -> str:
         return str(self._tokenizer.get_chat_template(None, list(tools) or None))
+
+
+def _bound_templates(utils: Any) -> Any:
+    """Let transformers compile templates with bounds, in the whole process; return what compiles them, None if it is unknown."""
+    found: Any = getattr(utils, "_compile_jinja_template", None)
+    if found is not None and not hasattr(found, "like"):
+        from astuner.model.rendering.bounded_templates import compile_template
+
+        like = found("").environment
+        found = utils._compile_jinja_template = lru_cache(lambda source: compile_template(source, like))
+        found.like = like
+    return found
 
 
 def _is_rewritten(message: Message) -> bool:

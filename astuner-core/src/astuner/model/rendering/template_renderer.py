@@ -347,8 +347,4 @@ def load_renderer(model_path: str, **options: str) -> TemplateRenderer:
 
     `options` are TemplateRenderer's; `config.model.rendering` holds those of a configuration.
     """
-    try:
-        tokenizer = load_tokenizer(model_path)
-    except (OSError, ValueError) as error:
-        raise AstunerError(f"model.path: no tokenizer could be loaded from '{model_path}': {error}") from error
-    return TemplateRenderer(tokenizer, generation_ends(model_path), source=model_path, **options)
+    return TemplateRenderer(load_tokenizer(model_path), generation_ends(model_path), source=model_path, **options)

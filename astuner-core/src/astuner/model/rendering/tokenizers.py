@@ -16,6 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from astuner.settings.config.pretrained import loading
+
 REMEMBERED = 100
 """Number of folders remembered, the most recent ones."""
 
@@ -24,14 +26,19 @@ NOT_THE_TOKENIZERS = (".safetensors", ".bin", ".pt", ".gguf")
 
 
 def load_tokenizer(model_path: str) -> Any:
-    """Return the tokenizer of a local folder or a hub id, as `AutoTokenizer` does; raises OSError or ValueError as it does."""
+    """Return the tokenizer of a local folder or a hub id, as `AutoTokenizer` does; raises `ConfigError`."""
+    with loading(model_path):
+        return _load_tokenizer(model_path)
+
+
+def _load_tokenizer(model_path: str) -> Any:
     remembered = _find_memory_file(model_path)
     chosen = None if remembered is None or "torch" in sys.modules else _load_class(remembered)
     if chosen is not None:
-        return chosen.from_pretrained(model_path)
+        return chosen.from_pretrained(model_path, trust_remote_code=False)
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    tokenizer = AutoTokenizer.from_pretrained(model_path, trust_remote_code=False)
     if remembered is not None and not remembered.exists() and _is_reproducible(tokenizer, model_path):
         _remember(remembered, type(tokenizer))
     return tokenizer
@@ -46,12 +53,11 @@ def generation_ends(model_path: str) -> tuple[int, ...]:
 
     try:
         path = cached_file(model_path, "generation_config.json")
-        stored = {} if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        ends = None if path is None else json.loads(Path(path).read_text(encoding="utf-8")).get("eos_token_id")
+    except (OSError, ValueError, RecursionError, AttributeError):
         # A model may lack this file; its tokenizer and template define the end of a turn.
         return ()
-    ends = stored.get("eos_token_id")
-    return (ends,) if isinstance(ends, int) else tuple(ends or ())
+    return tuple(end for end in (ends if isinstance(ends, list) else [ends]) if isinstance(end, int))
 
 
 def _is_reproducible(tokenizer: Any, model_path: str) -> bool:
@@ -59,7 +65,7 @@ def _is_reproducible(tokenizer: Any, model_path: str) -> bool:
     if type(tokenizer).__module__.partition(".")[0] != "transformers":
         # A class that came with the model lives in a module that exists only once its folder was loaded.
         return False
-    again = type(tokenizer).from_pretrained(model_path)
+    again = type(tokenizer).from_pretrained(model_path, trust_remote_code=False)
     return _describe(again) == _describe(tokenizer)
 
 

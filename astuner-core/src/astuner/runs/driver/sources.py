@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from astuner.contract.protocols import ReaderTraits, read_traits
 from astuner.runs.store.fingerprints import compare_fingerprints as compare
 from astuner.runs.store.fingerprints import fingerprint_bytes, fingerprint_file, fingerprint_files, fingerprint_model, name_file
 from astuner.settings.config.adapters import read_adapters
+from astuner.settings.config.pretrained import find_download
 from astuner.settings.plugins.kept_sources import KeepingLoader
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def _fingerprint_models(path: str) -> dict[str, dict[str, str]]:
         return {}
     directory = Path(path)
     if not directory.is_dir():
-        revision = _find_revision(path)
-        return {"model": {"revision": f"0:{revision}"}} if revision else {}
+        cached = find_download(path, "config.json")
+        return {"model": {"revision": f"0:{cached.parent.name}"}} if cached else {}
     adapters = read_adapters(directory)
     fingerprints = {"model": fingerprint_model(directory)}
     return (
@@ -123,16 +123,3 @@ def _fingerprint_models(path: str) -> dict[str, dict[str, str]]:
         if adapters is None
         else fingerprints | {f"base_{name}": base for name, base in _fingerprint_models(adapters.base).items()}
     )
-
-
-def _find_revision(repository: str) -> str | None:
-    """Return the commit of the copy of a model in the hub's cache; None if there is no copy."""
-    if importlib.util.find_spec("huggingface_hub") is None:
-        return None
-    from huggingface_hub import errors, try_to_load_from_cache
-
-    try:
-        cached = try_to_load_from_cache(repository, "config.json")
-    except errors.HFValidationError:
-        return None
-    return Path(cached).parent.name if isinstance(cached, str) else None

@@ -8,6 +8,7 @@ from pathlib import Path
 from astuner.runs.store.atomic import explain_os_errors, write_bytes
 from astuner.runs.store.directory import RunDirectory
 from astuner.settings.config.adapters import read_adapters
+from astuner.settings.config.pretrained import find_download
 from astuner.shared.private_files import DIRECTORY_MODE
 
 FILE = "tokenizer.json"
@@ -48,19 +49,8 @@ def _list_models(model_path: str) -> Iterator[str]:
 
 def _read(model: str, name: str) -> bytes | None:
     """Return the content of a model's file; None if it is not on this machine."""
-    file = Path(model, name) if Path(model).is_dir() else _find_download(model, name)
+    file = Path(model, name) if Path(model).is_dir() else find_download(model, name)
     try:
         return None if file is None else file.read_bytes()
     except OSError:
         return None
-
-
-def _find_download(model: str, name: str) -> Path | None:
-    try:
-        from huggingface_hub import try_to_load_from_cache
-
-        found = try_to_load_from_cache(model, name)
-    except (ImportError, ValueError):
-        # Without the library nothing was downloaded; a name that the hub does not take is no model there.
-        return None
-    return Path(found) if isinstance(found, str) else None

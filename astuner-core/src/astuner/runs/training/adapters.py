@@ -7,10 +7,12 @@ from pathlib import Path
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.adapters import read_adapters
+from astuner.settings.config.pretrained import check_model_files
 
 
 def check_whole_model(path: str, needed_by: str) -> None:
-    """Raise `ConfigError` if a model's path is a directory of LoRA adapters; `needed_by` is what cannot begin with them."""
+    """Raise `ConfigError` for a directory of LoRA adapters, with which `needed_by` cannot begin, and for what is not loaded."""
+    check_model_files(path, weights=True)
     adapters = read_adapters(Path(path))
     if adapters is not None:
         message = (

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import RunFailed, UsageError
+from astuner.runs.store.atomic import check_free
 from astuner.settings.config.adapters import ADAPTER_FILE, MANIFEST, read_adapters
+from astuner.settings.config.pretrained import loading
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,8 +30,7 @@ def export_model(
     adapted = (checkpoint / ADAPTER_FILE).is_file()
     if not adapted and not (checkpoint / "config.json").is_file():
         raise UsageError(f"{checkpoint}: no {ADAPTER_FILE} and no config.json, so there is no model to export")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out}: exists and is not an empty directory; name another one")
+    check_free(out)
     if adapted and not merge_lora and dtype is not None:
         raise UsageError("--dtype needs --merge-lora here: an adapter without its base keeps its own precision")
     out.mkdir(parents=True, exist_ok=True)
@@ -37,7 +38,7 @@ def export_model(
     if merged:
         _merge(checkpoint, out, dtype)
     elif not adapted and dtype is not None and not (dtype == read_dtype(checkpoint) and _holds_only(checkpoint, dtype)):
-        _convert(checkpoint, out, dtype)
+        _load(checkpoint, dtype).save_pretrained(out)
     for file in sorted(checkpoint.iterdir()):
         of_adapter = file.name.startswith("adapter_") or file.name == "README.md"
         skipped = file.name in (MANIFEST, *leave_out) or (merged and of_adapter) or (out / file.name).exists()
@@ -45,11 +46,13 @@ def export_model(
             shutil.copy2(file, out / file.name)
 
 
-def _convert(checkpoint: Path, out: Path, dtype: str) -> None:
+def _load(model: Path | str, dtype: str) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
 
-    AutoModelForCausalLM.from_pretrained(checkpoint, dtype=getattr(torch, dtype)).save_pretrained(out)
+    with loading(model, weights=True):
+        kind = getattr(torch, dtype)
+        return AutoModelForCausalLM.from_pretrained(model, dtype=kind, trust_remote_code=False, use_safetensors=True)
 
 
 def _holds_only(checkpoint: Path, dtype: str) -> bool:
@@ -67,27 +70,26 @@ def _holds_only(checkpoint: Path, dtype: str) -> bool:
 def _merge(checkpoint: Path, out: Path, dtype: str | None) -> None:
     import torch
     from peft import PeftModel
-    from transformers import AutoModelForCausalLM
 
     adapters = read_adapters(checkpoint)
     if adapters is None:
         raise AssertionError("the caller has found adapters")
     base = adapters.base
-    target = getattr(torch, dtype or read_dtype(base))
+    dtype = dtype or read_dtype(base)
     # float32: merging in half precision would round the adapters' update away.
-    loaded: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    model: Any = PeftModel.from_pretrained(loaded, str(checkpoint))
+    loaded = _load(base, "float32")
+    with loading(checkpoint, weights=True):
+        model: Any = PeftModel.from_pretrained(loaded, str(checkpoint))
     wanted = _compute_logits(model)
     _untie_adapted_embeddings(model.get_base_model())
     model = model.merge_and_unload()
     differences = [_compare(_compute_logits(model), wanted)]
     for parameter in model.parameters():  # not the buffers, such as frequencies, which loading computes in float32
-        parameter.data = parameter.data.to(target)
+        parameter.data = parameter.data.to(getattr(torch, dtype))
     rounded = _compute_logits(model)
     model.save_pretrained(out)
     del loaded, model
-    written: Any = AutoModelForCausalLM.from_pretrained(out, dtype=target)
-    differences.append(_compare(_compute_logits(written), rounded))
+    differences.append(_compare(_compute_logits(_load(out, dtype)), rounded))
     if max(differences) > ROUNDING:
         shutil.rmtree(out)
         raise RunFailed(
@@ -131,5 +133,6 @@ def read_dtype(model: Path | str) -> str:
     """Return the precision in which a model says that it was saved."""
     from transformers import AutoConfig
 
-    stored = AutoConfig.from_pretrained(model).dtype
+    with loading(model):
+        stored = AutoConfig.from_pretrained(model, trust_remote_code=False).dtype
     return "float32" if stored is None else str(stored).removeprefix("torch.")

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from astuner.settings.config.pretrained import find_download
+
 NAME = "config.json"
 
 
@@ -36,16 +38,12 @@ def find_longest_context(config: Mapping[str, Any]) -> int | None:
 
 
 def _find_on_hub(name: str, fetch: bool) -> Path | None:
+    if (downloaded := find_download(name, NAME)) is not None or not fetch:
+        return downloaded
     try:
-        from huggingface_hub import hf_hub_download, try_to_load_from_cache
-        from huggingface_hub.errors import HFValidationError
-    except ImportError:
-        return None
-    try:
-        cached = try_to_load_from_cache(name, NAME)
-        if isinstance(cached, str):
-            return Path(cached)
-        return Path(hf_hub_download(name, NAME)) if fetch else None
-    # What the hub raises is an OSError, that of an unreachable one too.
-    except (OSError, HFValidationError):
+        from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(name, NAME))
+    # What the hub raises is an OSError, that of an unreachable one too; of a name that it does not take a ValueError.
+    except (ImportError, OSError, ValueError):
         return None

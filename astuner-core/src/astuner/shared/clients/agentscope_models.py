@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from astuner.shared.clients.foreign_answers import LIMITED
+
 if TYPE_CHECKING:
     from astuner.settings.config.auxiliary_models import AuxiliaryModel
 
@@ -72,7 +74,8 @@ def make_endpoint_model(chosen: AuxiliaryModel) -> Any:
     """Make the chat model of an auxiliary model that has its own API, not streaming."""
     key = os.environ.get(chosen.api_key_env or "OPENAI_API_KEY") or NO_KEY
     address = ModelAddress(chosen.base_url or "", key, chosen.model or "")
-    return make_chat_model(address, {}, list_settings(chosen), only_2={})
+    client = importlib.import_module("openai").DefaultAsyncHttpxClient(**LIMITED)
+    return make_chat_model(address, {"http_client": client}, list_settings(chosen), only_2={})
 
 
 def list_settings(chosen: AuxiliaryModel) -> dict[str, Any]:

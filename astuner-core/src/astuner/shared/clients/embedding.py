@@ -14,6 +14,7 @@ from attrs import field, frozen
 from attrs.validators import ge
 
 from astuner.contract.errors import DataError
+from astuner.contract.plain_values import mend_text
 from astuner.shared.clients.llm import LLMClient
 from astuner.shared.clients.llm_budget import Budget
 from astuner.shared.clients.llm_cache import CachedAnswer, make_question_key
@@ -97,7 +98,7 @@ class ApiEmbedding:
         return normalise_rows(np.array(found, dtype=np.float64).reshape(len(found), -1))
 
     async def _ask(self, texts: Sequence[str]) -> None:
-        part = [text or " " for text in texts]
+        part = [mend_text(text) or " " for text in texts]
         async with self._sender.slots:
             reserved, taken = await self._budget.acquire("".join(texts), 0), Taken()
             try:

@@ -10,6 +10,8 @@ from typing import Any
 
 from attrs import frozen
 
+from astuner.contract.plain_values import mend_text, mend_texts
+from astuner.shared.clients.foreign_answers import shorten
 from astuner.shared.clients.llm_budget import Budget
 from astuner.shared.clients.llm_cache import CachedAnswer, LLMCache, make_question_key
 from astuner.shared.clients.llm_endpoint import Endpoint
@@ -143,7 +145,7 @@ class LLMClient:
             given[LIMIT] = None
         fields = {name: value for name, value in given.items() if value is not None}
         fields |= {name: fields[name] * room for name in (LIMIT, NEW_LIMIT) if name in fields}
-        return {"model": self.model, "messages": [dict(message) for message in messages], **fields}
+        return mend_texts({"model": self.model, "messages": [dict(message) for message in messages], **fields})
 
     async def _find_cached(self, key: str) -> Answer | None:
         kept = None if self.cache is None else await asyncio.to_thread(self.cache.get, key)
@@ -201,9 +203,9 @@ class LLMClient:
         refusal = getattr(message, "refusal", None)
         content = getattr(message, "content", None)
         if isinstance(content, str) and content.strip() and not refusal:
-            return content
+            return mend_text(content)
         if refusal:
-            raise AnswerRefused(f"{self.where}: the answer holds no text (it refused: {refusal})")
+            raise AnswerRefused(f"{self.where}: the answer holds no text (it refused: {shorten(str(refusal))})")
         raise ContentFailure(f"{self.where}: the answer holds no text (finish_reason: {ended})")
 
 

@@ -39,7 +39,7 @@ class LLMOptions:
     concurrency: int = field(default=16, validator=ge(1))
     """Concurrent requests."""
     max_retries: int = field(default=4, validator=ge(0))
-    """After rate limits, errors of the server and lost connections."""
+    """After rate limits, errors of the server and lost connections. A wait that the API asks for is none, within `timeout_s`."""
     timeout_s: float = field(default=180.0, validator=gt(0))
     """For one question with all its retries."""
     max_requests: int | None = field(default=None, validator=optional(ge(1)))

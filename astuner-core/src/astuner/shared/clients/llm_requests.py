@@ -13,12 +13,12 @@ from attrs import define, field, frozen
 from attrs.validators import ge, gt
 
 from astuner.contract.errors import AstunerError
-from astuner.shared.clients.backoff import parse_retry_after, pause_before_retry
+from astuner.shared.clients.backoff import parse_retry_after, plan_retry
+from astuner.shared.clients.foreign_answers import LIMITED, describe_cause, shorten
 from astuner.shared.clients.llm_budget import Usage
 from astuner.shared.clients.llm_endpoint import Endpoint
 from astuner.shared.install_hints import install_command
 
-LONGEST_PAUSE_S = 30.0
 _REFUSED = (401, 403)
 _BAD_CONTENT = (400, 413, 422)
 """Of a filter that refuses a question, and of one that is too long."""
@@ -39,7 +39,7 @@ class Patience:
     concurrency: int = field(default=16, validator=ge(1))
     """Requests under way at once."""
     max_retries: int = field(default=4, validator=ge(0))
-    """After 408, 409, 429, 5xx and lost connections. A refused key is followed by the others, whatever this is."""
+    """After 408, 409, 429, 5xx and lost connections. A refused key, or a wait that the API asks for, is none."""
     first_pause_s: float = field(default=0.5, validator=ge(0))
     """Before the first retry; each further one waits twice as long, or as long as the API asks for."""
     timeout_s: float = field(default=180.0, validator=gt(0))
@@ -118,13 +118,13 @@ class Sender:
         """Return what `call` gets of an SDK's client; raises `LLMFailed`, also after the time limit."""
         try:
             async with asyncio.timeout(self._patience.timeout_s) as limit:
-                return await self._patiently(call, taken)
+                return await self._patiently(call, taken, limit)
         except TimeoutError as error:
             if not limit.expired():
                 raise
             raise LLMFailed(f"{self.where}: no answer within {self._patience.timeout_s:g} s") from error
 
-    async def _patiently(self, call: Callable[[Any], Awaitable[Any]], taken: Taken) -> Any:
+    async def _patiently(self, call: Callable[[Any], Awaitable[Any]], taken: Taken, limit: asyncio.Timeout) -> Any:
         client = self._place().client
         keys = _Keys(self._endpoint, next(self._requests))
         passing: Exception | None = None
@@ -149,22 +149,21 @@ class Sender:
                 continue
             # A refused key is no reason to give up while another is only rate-limited.
             failed = passing or failed
-            pause_s = _pause(failed)
-            if pause_s is None or retries >= self._patience.max_retries:
+            left_s = (limit.when() or 0.0) - asyncio.get_running_loop().time()
+            plan = plan_retry(_pause(failed), retries, self._patience.max_retries, self._patience.first_pause_s, left_s)
+            if plan is None:
                 kind = ContentFailure if getattr(failed, "status_code", None) in _BAD_CONTENT else LLMFailed
                 raise kind(self._describe_failure(failed)) from failed
-            await asyncio.sleep(
-                pause_before_retry(retries, first_s=self._patience.first_pause_s, longest_s=LONGEST_PAUSE_S, asked_s=pause_s)
-            )
+            await asyncio.sleep(plan[0])
+            retries += plan[1]
             keys.rest()
             passing = None
-            retries += 1
 
     def _describe_failure(self, error: Exception) -> str:
         status = getattr(error, "status_code", None)
-        said = f"answered {status}: {getattr(error, 'message', error)}" if status else f"could not be reached: {error!r}"
+        said = f"answered {status}: {shorten(str(getattr(error, 'message', error)))}" if status else ""
         hint = f" The keys come from the environment variable {self._endpoint.keys_from}." if status in _REFUSED else ""
-        text = f"{self.where} {said}{hint}"
+        text = f"{self.where} {said or f'could not be reached: {describe_cause(error)}'}{hint}"
         # An API may quote the key it refuses.
         for key in (*self._endpoint.keys, *self._endpoint.backup):
             text = text.replace(key, "***") if len(key) > len("none") else text
@@ -182,7 +181,7 @@ class _InLoop:
 
     def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
         try:
-            from openai import AsyncOpenAI
+            from openai import AsyncOpenAI, DefaultAsyncHttpxClient
         except ImportError as error:
             raise LLMFailed(f"asking an LLM needs the library openai: {install_command('astuner-core[rollout]')}") from error
         self.slots = asyncio.Semaphore(patience.concurrency)
@@ -193,6 +192,7 @@ class _InLoop:
             timeout=patience.timeout_s,
             # Trackers and judges come and go with their loops; connections that are not kept need no closing.
             default_headers={"Connection": "close"},
+            http_client=DefaultAsyncHttpxClient(**LIMITED),
         )
 
 

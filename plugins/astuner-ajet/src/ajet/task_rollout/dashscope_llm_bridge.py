@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
-from astuner.shared.clients import find_endpoint
-
-ATTEMPTS = 4
+from astuner.shared.clients import LLMClient, find_endpoint, run_blocking
 
 
 def create_external_llm_fn(
@@ -18,27 +15,15 @@ def create_external_llm_fn(
     """Return a function from messages to the LLM's message, `{"role": …, "content": …}`; it blocks.
 
     The environment names the LLM: `DASHSCOPE_API_KEY` (several keys: `a|b`), or `OPENAI_BASE_URL` and `OPENAI_API_KEY`. A request
-    that fails is repeated, with the next key. Raises `NoEndpoint` when the environment names none.
+    that fails is repeated, with the next key. Raises `NoEndpoint` when the environment names none, and `LLMFailed` without an
+    answer.
     """
 
     def ask(
         messages: Sequence[Mapping[str, Any]], sampling_params_override: Mapping[str, Any] | None = None, request_id: str = ""
     ) -> dict[str, str]:
-        import openai
-
-        endpoint = find_endpoint(os.environ, "create_external_llm_fn")
+        client = LLMClient(find_endpoint(os.environ, "create_external_llm_fn"), alien_llm_model)
         sampling = {"max_tokens": alien_llm_response_length, "temperature": 0.0, **(sampling_params_override or {})}
-        failure: openai.APIError | None = None
-        for key in islice(endpoint.iterate_keys(0), ATTEMPTS):
-            client: Any = openai.OpenAI(api_key=key, base_url=endpoint.base_url)
-            try:
-                answer = client.chat.completions.create(model=alien_llm_model, messages=list(messages), **sampling)
-            except openai.APIError as error:
-                failure = error
-                continue
-            message = answer.choices[0].message
-            return {"role": message.role, "content": message.content or ""}
-        assert failure is not None  # each attempt returned or failed
-        raise failure
+        return {"role": "assistant", "content": run_blocking(client.ask(messages, **sampling))}
 
     return ask

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from astuner.contract.errors import UsageError
+from astuner.runs.store.atomic import write_directory
 
 
 def write_package(directory: Path, files: Mapping[str, str]) -> None:
     """Write files below a directory that is new or empty; raises `UsageError` naming the obstacle or the failure."""
     _check_free(directory)
-    try:
-        # Written next to its place and then renamed, so that a failure leaves nothing behind.
-        beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-        try:
-            for path, text in files.items():
-                file = beside / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, encoding="utf-8")
-            beside.chmod(0o777 & ~_read_umask())
-            beside.rename(directory)
-        except BaseException:
-            shutil.rmtree(beside, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise UsageError(f"{directory}: cannot be written: {error.strerror or error}; nothing was written") from error
+    with write_directory(directory) as made:
+        for path, text in files.items():
+            file = made / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
 
 
 def _check_free(directory: Path) -> None:
@@ -43,10 +31,3 @@ def _check_free(directory: Path) -> None:
     else:
         return
     raise UsageError(f"{directory}: {found}, and nothing is overwritten; move it away, or give another DIST or --dir")
-
-
-def _read_umask() -> int:
-    # The mask can only be read by setting it.
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -137,10 +137,12 @@ def evaluate(
         found = [_evaluate_judge(chosen, one, rows, fields, bounds, both_orders) for one in chosen.judges]
     reports = [report for report, _ in found]
     if out is not None:
+        from astuner.runs.store.atomic import write_bytes
+
         out.parent.mkdir(parents=True, exist_ok=True)
         text = "".join(format_jsonl(some, chosen.loaded.secrets.hide) for _, some in found)
         # A lone surrogate of an answer becomes its escape in JSON.
-        out.write_text(text, encoding="utf-8", errors="backslashreplace")
+        write_bytes(out, text.encode(errors="backslashreplace"), private=False)
     if in_json:
         from astuner.cli.output import print_json
 

@@ -34,11 +34,10 @@ _FLUSH_S = 0.1
 
 def load(path: str, dtype: str, *, device: Device = "auto", threads: int | None = None) -> nn.Module:
     """Load a causal language model for inference; `dtype` `auto` is the one of the checkpoint."""
-    from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     from astuner.settings.config.adapters import ADAPTER_FILE
-    from astuner_local.trainer.model_io import load_model, read_config
+    from astuner_local.trainer.model_io import load_model, load_weights, read_config
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -48,7 +47,7 @@ def load(path: str, dtype: str, *, device: Device = "auto", threads: int | None 
         return adapted.eval()
     read_config(path)
     disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own bars would run through the transcripts
-    model: nn.Module = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+    model: nn.Module = load_weights(path, dtype)
     return model.to(where).eval()
 
 

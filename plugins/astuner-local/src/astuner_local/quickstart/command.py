@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,12 +25,13 @@ def quickstart(directory: Path, seed: int, no_run: bool) -> int:
 
     Takes about two minutes on a CPU.
     """
+    from astuner.runs.store.atomic import write_directory
     from astuner_local.quickstart.template import can_draw_charts, check_free, write_project
 
     check_free(directory)
-    with _remove_on_failure(directory):
-        write_project(directory, seed, charts=can_draw_charts())
-        _make_model(directory / "model", seed)
+    with write_directory(directory) as made:
+        write_project(made, seed, charts=can_draw_charts())
+        _make_model(made / "model", seed)
     if no_run:
         typed = shlex.quote(str(directory))
         click.echo(f"{directory} is ready. Go on with:\n  cd {typed}\n  astuner run --conf tune.yaml --backbone local")
@@ -88,18 +88,3 @@ def _progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextlib.contextmanager
-def _remove_on_failure(directory: Path) -> Iterator[None]:
-    """Remove what the block wrote to a new directory if it fails."""
-    existed = directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        for path in directory.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if not existed:
-            directory.rmdir()
-        raise

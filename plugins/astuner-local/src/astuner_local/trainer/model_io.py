@@ -13,6 +13,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, 
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.adapters import Adapters, read_adapters
+from astuner.settings.config.pretrained import loading
 
 
 def load_model(
@@ -36,7 +37,7 @@ def load_model(
         return _load_adapter(Path(path), adapters, dtype, device, lora_rank)
     read_config(path)
     stored = getattr(torch, weight_dtype) if lora_rank == 0 else getattr(torch, compute_dtype(path, dtype))
-    model = _weights(path, stored).to(device)
+    model = load_weights(path, stored).to(device)
     if lora_rank == 0:
         return model
     from peft import LoraConfig, get_peft_model
@@ -73,18 +74,20 @@ def read_config(path: str, key: str = "astuner.model.path") -> PretrainedConfig:
         raise _config_error(key, f"{path} has no config.json: not a directory in transformers format")
     if not local.exists() and (local.is_absolute() or path.startswith(".") or path.count("/") > 1):
         raise _config_error(key, f"{path} does not exist")
-    try:
-        config: PretrainedConfig = AutoConfig.from_pretrained(path)
-    except (OSError, ValueError) as error:
-        raise _config_error(
-            key, f"{path} is neither a directory nor a model that can be fetched: {_first_line(error)}"
-        ) from error
+    with loading(path, key):
+        config: PretrainedConfig = AutoConfig.from_pretrained(path, trust_remote_code=False)
     claimed = config.architectures or []
     causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and not config.is_encoder_decoder
     if not causal or (claimed and not _causal_names(config).intersection(claimed)):
         kind = ", ".join(claimed) or config.model_type
         raise _config_error(key, f"{path} is a {kind}, not a causal language model; the agent's model must be one (…ForCausalLM)")
     return config
+
+
+def load_weights(path: str, dtype: torch.dtype | str) -> Any:
+    """Return a model as it is stored; raises `ConfigError`."""
+    with loading(path, weights=True):
+        return AutoModelForCausalLM.from_pretrained(path, dtype=dtype, trust_remote_code=False, use_safetensors=True)
 
 
 def compute_dtype(path: str | Path, dtype: str) -> str:
@@ -99,11 +102,21 @@ def compute_dtype(path: str | Path, dtype: str) -> str:
     return "bfloat16" if config.dtype in (torch.bfloat16, torch.float16) else "float32"
 
 
+def check_tokenizer(model: Any, renderer: Any, path: str | Path) -> None:
+    """Raise ConfigError for the tokenizer of another model, whose ids this one does not have."""
+    rows = model.get_input_embeddings().weight.shape[0]
+    largest = max(*map(int, renderer.encode("What is 2 + 2?")), *renderer.turn_ends)
+    if largest >= rows:
+        message = f"the tokenizer of {path} belongs to another model: it makes the token id {largest}, and the model has {rows}"
+        raise _config_error("astuner.model.path", message)
+
+
 def load_adapter_weights(model: Any, directory: Path) -> None:
     """Give a peft model the weights of saved adapters of the same shape."""
     from peft import load_peft_weights, set_peft_model_state_dict
 
-    set_peft_model_state_dict(model, load_peft_weights(str(directory), device="cpu"))
+    with loading(directory, weights=True):
+        set_peft_model_state_dict(model, load_peft_weights(str(directory), device="cpu"))
 
 
 def _load_adapter(directory: Path, adapters: Adapters, dtype: str, device: torch.device | str, lora_rank: int) -> Any:
@@ -113,18 +126,12 @@ def _load_adapter(directory: Path, adapters: Adapters, dtype: str, device: torch
     if lora_rank not in (0, has):
         raise _config_error("astuner.model.lora_rank", f"is {lora_rank}, but the adapters in {directory} have rank {has}")
     read_config(base)
-    model = _weights(base, getattr(torch, compute_dtype(base, dtype)))
-    adapted = PeftModel.from_pretrained(model, str(directory), is_trainable=True)
+    model = load_weights(base, getattr(torch, compute_dtype(base, dtype)))
+    with loading(directory, weights=True):
+        adapted = PeftModel.from_pretrained(model, str(directory), is_trainable=True)
     for settings in adapted.peft_config.values():
         settings.base_model_name_or_path = base  # what the file says may be where the project was before it was moved
     return adapted.to(device)
-
-
-def _weights(path: str, dtype: torch.dtype) -> Any:
-    try:
-        return AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
-    except OSError as error:
-        raise _config_error("astuner.model.path", f"the weights of {path} cannot be read: {_first_line(error)}") from error
 
 
 def _causal_names(config: PretrainedConfig) -> set[str]:
@@ -137,10 +144,6 @@ def _causal_names(config: PretrainedConfig) -> set[str]:
         several = names if isinstance(names, tuple) else (names,)
         found.update(name if isinstance(name, str) else name.__name__ for name in several if name is not None)
     return found
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
 
 
 def _config_error(key: str, message: str) -> ConfigError:

@@ -9,14 +9,14 @@ from attrs import asdict
 
 from astuner.contract.schema import Split
 from astuner.runs.inspection import Run
-from astuner.runs.inspection.comparison import CURVES, compare_runs
-from astuner.runs.inspection.task_scores import TaskScore
 from astuner_logview.errors import BadRequest
 from astuner_logview.index.schema import SPLITS
 from astuner_logview.library import Library, LibraryRun
 from astuner_logview.pages.problems import list_problems
 from astuner_logview.pages.run_rows import describe_run, thin_out
 from astuner_logview.parameters import Parameters
+from astuner_tools.comparison import CURVES, compare_runs
+from astuner_tools.task_scores import TaskScore
 
 MOST_RUNS = 12
 MOST_POINTS = 1000

@@ -12,7 +12,6 @@ import numpy as np
 
 from astuner.contract.errors import AstunerError
 from astuner.contract.schema import Call, Episode, Group, Sample, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.episodes.judging.agreement import AgreementCount
 from astuner_logview.errors import Missing
 from astuner_logview.index.group_signal import read_scoring
 from astuner_logview.index.record_reading import GONE, read_episode_outline, read_stored_verdict
@@ -21,6 +20,7 @@ from astuner_logview.library import Library, LibraryRun
 from astuner_logview.pages.filter_words import quote_value
 from astuner_logview.pages.problems import list_problems
 from astuner_logview.parameters import Parameters
+from astuner_tools.replays.agreement import AgreementCount
 
 BINS = 20
 

@@ -34,6 +34,7 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
     Each key arrives under our name, stays below the backbone's own root, or is left out with the reason. If the source
     names no agent that runs here, agent.py with a small one is written beside the YAML.
     """
+    from astuner.runs.store.atomic import write_text
     from astuner_tools.config_import.agent_file import AGENT_FILE
     from astuner_tools.config_import.importing import import_config
 
@@ -45,12 +46,10 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
         raise UsageError(f"--out {target}: there is no directory {target.parent}")
     imported = import_config(source, origin, target)
     is_kept = agent.exists()
-    try:
-        target.write_text(imported.text, encoding="utf-8")
-        if imported.agent is not None and not is_kept:
-            agent.write_text(imported.agent, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {target}: cannot be written: {error.strerror}") from error
+    if imported.agent is not None and not is_kept:
+        write_text(agent, imported.agent, private=False)
+    # The last one: it names the agent.
+    write_text(target, imported.text, private=False)
     if in_json:
         print_json(
             {

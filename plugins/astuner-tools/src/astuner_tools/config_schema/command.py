@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from astuner.contract.errors import UsageError
-
 EXAMPLE = """\b
 Example:
   astuner config schema --out astuner.schema.json"""
@@ -17,13 +15,11 @@ Example:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file instead of stdout.")
 def schema(out: Path | None) -> None:
     """Print the JSON Schema of the YAML, with the options of installed plugins, for completion and checks in editors."""
+    from astuner.runs.store.atomic import write_text
     from astuner_tools.config_schema.json_schema import build_schema_text
 
     text = build_schema_text(on_broken=lambda message: click.echo(f"not checked: {message}", err=True))
     if out is None:
         click.echo(text, nl=False)
         return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from error
+    write_text(out, text, private=False)

@@ -17,7 +17,7 @@ from astuner.episodes.containment.process_state import restore_process_state
 from astuner.model.rendering import TemplateRenderer, load_renderer
 from astuner.runs.driver.launch import evaluate_run
 from astuner.runs.driver.run_request import RunRequest
-from astuner.runs.store.output_directory import check_free, make_beside, move_into_place
+from astuner.runs.store.atomic import make_beside, move_into_place
 from astuner.settings.config.adapters import ADAPTER_FILE
 from astuner.settings.memory_estimate.model_file import find_longest_context, read_model_config
 from astuner.settings.planning.plan import Plan, plan_run
@@ -41,7 +41,6 @@ def warm_start(request: WarmStartRequest, say: Report) -> WarmStartReport:
     Raises `ConfigError` with everything that is wrong with the demonstrations at once, before anything is trained. The directory
     has the whole model in the end, or does not exist.
     """
-    check_free(request.out)
     with make_beside(request.out) as beside:
         overrides = list(request.overrides)
         if request.tiny:

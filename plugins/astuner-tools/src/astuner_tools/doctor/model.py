@@ -11,8 +11,9 @@ from attrs import evolve
 
 from astuner_tools.doctor.rows import Row
 
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-_INDEXES = ("*.safetensors.index.json", "pytorch_model*.bin.index.json")
+_WEIGHTS = ("*.safetensors",)
+_PICKLES = ("pytorch_model*.bin", "adapter_model*.bin")
+_INDEXES = ("*.safetensors.index.json",)
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "*.tiktoken")
 
 
@@ -72,7 +73,9 @@ def _weights_row(directory: Path) -> Row:
     if absent:
         return _make_broken_row("weights", f"the index names files that are not there: {', '.join(sorted(absent))}")
     if not there:
-        return _make_broken_row("weights", f"no *.safetensors or pytorch_model*.bin in {directory}")
+        pickles = _list_files(directory, _PICKLES)
+        found = f"; {pickles[0]} is a pickle, which is not read" if pickles else ""
+        return _make_broken_row("weights", f"no *.safetensors in {directory}{found}")
     size = sum((directory / name).stat().st_size for name in there)
     return Row(area="model", what="weights", detail=f"{len(there)} file{'s' * (len(there) > 1)}, {size / 2**20:,.1f} MiB")
 

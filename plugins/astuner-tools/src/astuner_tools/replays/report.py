@@ -9,8 +9,8 @@ from typing import Any
 from attrs import asdict, frozen
 
 from astuner.contract.schema import Split
-from astuner.episodes.judging.agreement import Agreement
 from astuner.shared.clients.llm_budget import Usage
+from astuner_tools.replays.agreement import Agreement
 from astuner_tools.replays.trained_signal import TrainingChange
 
 

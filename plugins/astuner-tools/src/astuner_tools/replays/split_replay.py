@@ -7,8 +7,8 @@ from attrs import evolve
 from astuner.contract.protocols import EpisodeStore
 from astuner.contract.schema import Group, Split
 from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
-from astuner.episodes.judging.agreement import AgreementCount
 from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
+from astuner_tools.replays.agreement import AgreementCount
 from astuner_tools.replays.report import SplitReport
 from astuner_tools.replays.trained_signal import Advantages, TrainingChange
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.replica import TokenOutput
 
+from astuner.settings.config.pretrained import loading
 from astuner_verl.transformers_rollout.sampling import SamplingSpec, distribution, draw
 from astuner_verl.transformers_rollout.weights import ServedWeights
 
@@ -42,7 +43,9 @@ class TransformersServer:
         torch.set_num_threads(1)
         settings = omega_conf_to_dataclass(model_config)
         dtype = torch.float32 if str(config.dtype) in ("float32", "fp32") else torch.bfloat16
-        model: Any = AutoModelForCausalLM.from_pretrained(settings.local_path, dtype=dtype)
+        path = settings.local_path
+        with loading(path, weights=True):
+            model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, trust_remote_code=False, use_safetensors=True)
         self._weights = ServedWeights(model.to(device).eval())
         self._device = device
         self._most = int(config.max_num_seqs)

@@ -10,12 +10,12 @@ from typing import Any
 from attrs import field, frozen, validators
 
 from astuner.contract.errors import PluginError
+from astuner.contract.plain_values import mend_texts
 from astuner.contract.protocols import EngineTraits
 from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner.model.rendering.errors import ApiError
-from astuner.shared.clients.backoff import parse_retry_after, pause_before_retry
-
-LONGEST_PAUSE_S = 30.0
+from astuner.shared.clients.backoff import parse_retry_after, plan_retry
+from astuner.shared.clients.foreign_answers import LIMITED, describe_cause, shorten
 
 
 class OpenAIEngine:
@@ -36,7 +36,7 @@ class OpenAIEngine:
         timeout_s: float = field(default=120.0, validator=validators.gt(0))
         """For one attempt."""
         max_retries: int = field(default=3, validator=validators.ge(0))
-        """After 429, 5xx and lost connections, with growing pauses or those that the API asks for."""
+        """After 429, 5xx and lost connections. Pauses that the API asks for, up to `timeout_s` in all, are not counted."""
         max_concurrency: int = field(default=16, validator=validators.ge(1))
         """Requests under way at once."""
 
@@ -68,7 +68,8 @@ class OpenAIEngine:
         key = os.environ.get(self._options.api_key_env)
         self._client = httpx.AsyncClient(
             base_url=self._options.base_url.rstrip("/"),
-            headers={"authorization": f"Bearer {key}"} if key else {},
+            event_hooks=LIMITED["event_hooks"],
+            headers=LIMITED["headers"] | ({"authorization": f"Bearer {key}"} if key else {}),
             timeout=self._options.timeout_s,
             limits=httpx.Limits(max_connections=self._options.max_concurrency),
         )
@@ -77,17 +78,16 @@ class OpenAIEngine:
         """Answer one request in OpenAI's chat form; raises ApiError for what the API refuses."""
         await self._running.wait()
         async with self._places:
-            attempt = 0
+            attempt, left_s = 0, self._options.timeout_s
             while True:
-                answer, failure, pause_s = await self._attempt({**body, "model": self._options.model})
+                answer, failure, pause_s = await self._attempt(mend_texts({**body, "model": self._options.model}))
                 if failure is None:
                     return answer
-                if pause_s is None or attempt == self._options.max_retries:
+                plan = plan_retry(pause_s, attempt, self._options.max_retries, self.first_pause_s, left_s)
+                if plan is None:
                     raise failure
-                await asyncio.sleep(
-                    pause_before_retry(attempt, first_s=self.first_pause_s, longest_s=LONGEST_PAUSE_S, asked_s=pause_s)
-                )
-                attempt += 1
+                await asyncio.sleep(plan[0])
+                attempt, left_s = attempt + plan[1], left_s - plan[0] * (1 - plan[1])
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Refuse: the API has no token ids."""
@@ -125,14 +125,18 @@ class OpenAIEngine:
         try:
             response = await self._client.post("/chat/completions", json=body)
         except httpx.HTTPError as error:
-            return {}, ApiError(503, f"{where} could not be reached: {error!r}", code="engine_error"), 0.0
+            return {}, ApiError(503, f"{where} could not be reached: {describe_cause(error)}", code="engine_error"), 0.0
         if response.status_code == 200:
             try:
-                return response.json(), None, None
-            except ValueError:
-                return {}, ApiError(503, f"{where} answered with invalid JSON: {response.text[:200]!r}", code="engine_error"), 0.0
+                return mend_texts(response.json()), None, None
+            except (ValueError, RecursionError):
+                return (
+                    {},
+                    ApiError(503, f"{where} answered with invalid JSON: {shorten(response.text)!r}", code="engine_error"),
+                    0.0,
+                )
         details = _read_error(response)
-        text = f"{where} answered {response.status_code}: {details.get('message') or response.text[:300]}"
+        text = f"{where} answered {response.status_code}: {shorten(str(details.get('message') or response.text))}"
         if response.status_code in (401, 403):
             text += f" The key comes from the environment variable {self._options.api_key_env}."
         if response.status_code in (408, 429) or response.status_code >= 500:
@@ -148,6 +152,6 @@ class OpenAIEngine:
 def _read_error(response: Any) -> Mapping[str, Any]:
     try:
         error = response.json()["error"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     return error if isinstance(error, dict) else {"message": str(error)}

@@ -10,9 +10,9 @@ from attrs import asdict, frozen
 from astuner.contract.schema import Split
 from astuner.runs.inspection.run import Run
 from astuner.runs.inspection.summary import REWARD, VALIDATION, Summary, summarise
-from astuner.runs.inspection.task_scores import Measure, TaskScore, choose_measure, choose_split, score_tasks
 from astuner.runs.store.metric_rows import read_curve
 from astuner.settings.config.trees import flatten
+from astuner_tools.task_scores import Measure, TaskScore, choose_measure, choose_split, score_tasks
 
 CURVES = (REWARD, VALIDATION)
 """The metrics that are compared without other wishes."""

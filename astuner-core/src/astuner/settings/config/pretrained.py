@@ -1,0 +1,92 @@
+"""Models that others made: loaded without code of theirs and without pickles, and refused in one line if they are broken.
+
+Each `from_pretrained` is called inside of `loading`, with `trust_remote_code=False`, and for weights with `use_safetensors=True`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from astuner.contract.errors import AstunerError, ConfigError, Problem
+from astuner.contract.plain_values import mend_text
+
+KEY = "astuner.model.path"
+
+
+@contextmanager
+def loading(path: str | Path, key: str = KEY, *, weights: bool = False) -> Iterator[None]:
+    """Turn whatever a library raises while it reads a model into `ConfigError`; files that need no library are checked first."""
+    check_model_files(path, key, weights=weights)
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, AstunerError | MemoryError) or type(error).__name__ == "OutOfMemoryError":
+            raise
+        raise _refuse(key, _describe_failure(path, error)) from error
+
+
+def find_download(model: str, name: str) -> Path | None:
+    """Return a file of a model of the hub that was downloaded; None without it, or without the library."""
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(model, name)
+    except (ImportError, ValueError):  # a name that the hub does not take
+        return None
+    return Path(found) if isinstance(found, str) else None
+
+
+def check_model_files(path: str | Path, key: str = KEY, *, weights: bool = False) -> None:
+    """Raise `ConfigError` for files, downloaded ones too, that ask for code; with `weights`, for these in pickles alone."""
+    directory = Path(path)
+    if not directory.is_dir() and (downloaded := find_download(str(path), "config.json")) is not None:
+        directory = downloaded.parent
+    for name in ("config.json", "tokenizer_config.json", "generation_config.json", "adapter_config.json"):
+        for asked, code in _find_code(_read_object(directory / name, key)) if (directory / name).is_file() else ():
+            raise _refuse(key, f"{directory / name}: {asked} asks for code ({code}), which is not run; delete the key")
+    pickles = sorted(file.name for stem in ("pytorch_model", "adapter_model") for file in directory.glob(f"{stem}*.bin"))
+    if weights and pickles and not any(directory.glob("*.safetensors")):
+        message = (
+            f"{directory} has its weights in a pickle ({pickles[0]}), and pickles are not read. If you trust it, load it with "
+            "transformers or peft, and write it again with save_pretrained, which makes safetensors"
+        )
+        raise _refuse(key, message)
+
+
+def _read_object(file: Path, key: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        what = "cannot be read" if isinstance(error, OSError) else "is not valid JSON"
+        raise _refuse(key, f"{file} {what}: {error}") from error
+    if not isinstance(found, dict):
+        raise _refuse(key, f"{file} must hold a JSON object")
+    return found
+
+
+def _find_code(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield keys that make a library load code although none is trusted: kernels of the hub, modules by their name."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _find_code(inner, f"{key}.{name}" if key.endswith("implementation") else name)
+        if value.get("megatron_config") is not None:
+            yield "megatron_core", str(value.get("megatron_core"))
+    elif isinstance(value, str) and "_implementation" in key and "/" in value:
+        yield key, value
+
+
+def _describe_failure(path: str | Path, error: Exception) -> str:
+    said = mend_text(str(error)).strip()
+    if "trust_remote_code" in said:
+        return f"{path} brings code of its own (auto_map in its files), which is not run; use a model that transformers knows"
+    first = said.partition("\n")[0][:300]
+    kind = "" if isinstance(error, OSError | ValueError) and first else f"{type(error).__name__}: "
+    return f"{path} cannot be loaded: {kind}{first}"
+
+
+def _refuse(key: str, message: str) -> ConfigError:
+    return ConfigError([Problem(key=key, message=message)])
