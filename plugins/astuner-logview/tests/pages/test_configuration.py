@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from astuner_devkit.distribution import write_distribution
-from astuner_logview.errors import BadRequest
+from astuner_logview.errors import BadRequest, Unanswerable
 from astuner_logview.library import Library
 from astuner_logview.pages.configuration import explain, read_schema_text
 
@@ -31,6 +31,12 @@ def test_a_yaml_with_a_mistake_is_explained_with_its_line() -> None:
 def test_what_is_not_a_question_is_refused(body: dict[str, object]) -> None:
     with pytest.raises(BadRequest):
         explain(Library([]), body)
+
+
+def test_an_explanation_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astuner_logview.pages.configuration.TIMEOUT_S", 0.001)
+    with pytest.raises(Unanswerable, match=r"longer than 0\.001 s"):
+        explain(Library(()), {"yaml": "astuner: {}"})
 
 
 def test_a_schema_that_nothing_installed_writes_is_refused_with_the_command_that_brings_it(
