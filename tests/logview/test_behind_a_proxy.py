@@ -107,7 +107,7 @@ def test_the_pages_their_answers_and_their_events_come_through_the_proxy(page: P
 
 
 def test_what_the_page_posts_comes_through_the_proxy(page: Page, proxied: Viewer, watch: Watch) -> None:
-    # The proxy gives an answer 20 s. To explain a YAML takes longer on a busy machine, to refuse a list takes no time.
+    # To explain a YAML takes a minute on a busy machine, to refuse a list takes no time.
     watch.allow("400")
     page.goto(proxied.address)
     settle(page)

@@ -20,6 +20,8 @@ SHORT = {"max_position_embeddings": 512}
         ({**SHORT, "rope_scaling": {"type": "yarn", "factor": 4.0}}, None),
         ({**SHORT, "rope_parameters": {"rope_type": "llama3"}}, None),
         ({"max_position_embeddings": "512"}, None),
+        ({**SHORT, "rope_scaling": "yarn", "text_config": "text"}, 512),
+        ({**SHORT, "rope_parameters": ["llama3"], "text_config": [1]}, 512),
         ({}, None),
     ],
 )

@@ -28,7 +28,7 @@ def logview(run_info: RunInfo) -> Definition:
     """
     port, token = free_port(), secrets.token_urlsafe(24)
     public = os.environ.get(PUBLIC_URL)
-    address = Address(host="127.0.0.1", port=port) if public is None else read_public_url(public, port)
+    address = read_public_url(public, port) if public else Address(host="127.0.0.1", port=port)
     url = f"{address}?open={token}"
     command = (sys.executable, "-m", "astuner", "logview", "show", str(run_info.directory), "--port", str(port), "--no-open")
     service = Service(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from astuner_devkit.distribution import write_distribution
-from astuner_logview.errors import BadRequest
+from astuner_logview.errors import BadRequest, Unanswerable
 from astuner_logview.library import Library
 from astuner_logview.pages.configuration import explain, read_schema_text
 
@@ -92,6 +92,12 @@ def test_whether_a_path_exists_is_not_said(tmp_path: Path) -> None:
 def test_what_is_not_a_question_is_refused(body: dict[str, object]) -> None:
     with pytest.raises(BadRequest):
         explain(Library([]), body)
+
+
+def test_an_explanation_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astuner_logview.pages.configuration.TIMEOUT_S", 0.001)
+    with pytest.raises(Unanswerable, match=r"longer than 0\.001 s"):
+        explain(Library(()), {"yaml": "astuner: {}"})
 
 
 def test_a_schema_that_nothing_installed_writes_is_refused_with_the_command_that_brings_it(

@@ -307,7 +307,10 @@ def test_the_address_of_a_proxy_is_written_as_browsers_do(given: str, shown: str
     ],
 )
 def test_another_address_of_a_proxy_is_refused_with_an_example(given: str) -> None:
-    with pytest.raises(UsageError, match=r"--public-url .*Example: https://hub\.example/user/me/proxy/\{port\}/"):
+    with pytest.raises(
+        UsageError,
+        match=r"--public-url \(or ASTUNER_LOGVIEW_PUBLIC_URL\) .*Example: https://hub\.example/user/me/proxy/\{port\}/",
+    ):
         read_public_url(given, 8123)
 
 

@@ -39,9 +39,11 @@ class Agent:
 '''
 
 
+@pytest.mark.parametrize(("public", "place"), [("", "http://127.0.0.1:"), ("http://localhost:{port}", "http://localhost:")])
 def test_the_viewer_of_a_run_lives_as_long_as_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], public: str, place: str
 ) -> None:
+    monkeypatch.setenv("ASTUNER_LOGVIEW_PUBLIC_URL", public)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
@@ -50,6 +52,7 @@ def test_the_viewer_of_a_run_lives_as_long_as_the_run(
     outcome = start_run(RunRequest(conf=conf, backbone="debug", services=["logview"]))
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["status"], found["title"]) == (200, True)
+    assert found["url"].startswith(place)
     assert [(row["id"], row["status"]) for row in found["runs"]] == [(make_run_id(outcome.directory), "running")]
     assert f"service 'logview': ready at {found['url']}\n" in capsys.readouterr().err
     assert list_programs() == []

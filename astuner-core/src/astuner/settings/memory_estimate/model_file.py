@@ -29,9 +29,10 @@ def read_model_config(path: str, *, fetch: bool) -> dict[str, Any] | None:
 
 def find_longest_context(config: Mapping[str, Any]) -> int | None:
     """Return the positions that a model was made for; None if that is not recorded, or they are scaled."""
-    config = config.get("text_config") or config
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if rope.get("rope_type", rope.get("type", "default")) != "default":
+    text = config.get("text_config")
+    config = text if isinstance(text, Mapping) else config
+    rope = config.get("rope_parameters") or config.get("rope_scaling")
+    if isinstance(rope, Mapping) and rope.get("rope_type", rope.get("type", "default")) != "default":
         return None
     found = config.get("max_position_embeddings")
     return found if isinstance(found, int) else None

@@ -16,7 +16,7 @@ from typing import Any
 
 from astuner.settings.plugins.catalog import Catalog
 from astuner.shared.private_files import open_private
-from astuner_logview.errors import BadRequest
+from astuner_logview.errors import BadRequest, Unanswerable
 from astuner_logview.library import Library
 from astuner_logview.pages.configuration_sections import EXAMPLES, list_sections
 from astuner_logview.parameters import Parameters
@@ -167,13 +167,16 @@ def _strip(problem: Mapping[str, Any]) -> dict[str, Any]:
 def _run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     command, environment = [sys.executable, "-m", "astuner", *arguments], os.environ.items()
     with tempfile.TemporaryDirectory(prefix="astuner-logview-") as empty:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            cwd=empty,
-            env={name: value for name, value in environment if KEPT.fullmatch(name)},
-        )
+        try:
+            return subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+                cwd=empty,
+                env={name: value for name, value in environment if KEPT.fullmatch(name)},
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Unanswerable(f"this took longer than {TIMEOUT_S:g} s", "the machine is busy: try again later") from error

@@ -60,4 +60,6 @@ def read_public_url(text: str, port: int) -> Address:
             raise ValueError("write http(s)://HOST/PATH/, without a query")
         return Address(scheme=parts.scheme, host=parts.hostname, port=parts.port or default, path=parts.path.rstrip("/"))
     except ValueError as error:
-        raise UsageError(f"--public-url {text[:300]!r}: {error}. Example: https://hub.example/user/me/proxy/{{port}}/") from error
+        raise UsageError(
+            f"--public-url (or {PUBLIC_URL}) {text[:300]!r}: {error}. Example: https://hub.example/user/me/proxy/{{port}}/"
+        ) from error
