@@ -21,6 +21,7 @@ KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
 
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("cli/plugin.py", "doctor"): "the command that imports what this one lists",
+    ("cli/stop.py", "ps"): "the command that lists what this one stops",
     ("contract/user_values/named_arguments.py", "trl"): "a form of reward functions",
     ("contract/user_values/named_arguments.py", "verl"): "a form of reward functions",
     ("episodes/judging/", "trl"): "a form of reward functions",
@@ -38,6 +39,7 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("settings/config/components.py", "env_service"): "the reader of existing configurations that name none",
     ("settings/planning/judge_choice.py", "trl"): "a form of reward functions",
     ("settings/planning/judge_choice.py", "verl"): "a form of reward functions",
+    ("shared/processes/program_registry.py", "ps"): "the command that lists the records",
 }
 """Why a name may be in a file, or below a folder."""
 

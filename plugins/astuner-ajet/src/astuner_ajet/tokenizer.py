@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astuner.settings.config.pretrained import loading
+from astuner.settings.config.pretrained import guard_loading
 
 
 class LazyTokenizer:
@@ -33,6 +33,6 @@ class LazyTokenizer:
         if self._loaded is None:
             from transformers import AutoTokenizer
 
-            with loading(self._model_path):
+            with guard_loading(self._model_path):
                 self._loaded = AutoTokenizer.from_pretrained(self._model_path, trust_remote_code=False)
         return self._loaded

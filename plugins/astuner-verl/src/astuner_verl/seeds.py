@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from astuner.settings.config.pretrained import loading
+from astuner.settings.config.pretrained import guard_loading
 
 V2_ARCHITECTURES = frozenset(
     {
@@ -40,5 +40,5 @@ def read_architecture(model: str) -> str:
     """Return the architecture that a model's `config.json` names; empty if it names none."""
     from transformers import AutoConfig
 
-    with loading(model):
+    with guard_loading(model):
         return next(iter(AutoConfig.from_pretrained(model, trust_remote_code=False).architectures or ()), "")

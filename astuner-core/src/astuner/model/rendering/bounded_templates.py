@@ -31,19 +31,7 @@ _WIDE = re.compile(r"%[-#0 +.\d]*(\*|\d{4})|[:.][^{}]*(\d{4}|\{)")
 _METHODS = {"replace", "join", "format", "format_map", "center", "ljust", "rjust", "zfill", "expandtabs", "translate", "to_bytes"}
 """Whose result may be larger than what goes in."""
 _FILTERS = {"join", "replace", "format", "tojson", "indent", "center", "wordwrap", "batch", "slice", "sum", "urlize", "xmlattr"}
-_TEXT_FILTERS = {
-    "trim",
-    "upper",
-    "lower",
-    "title",
-    "capitalize",
-    "e",
-    "escape",
-    "forceescape",
-    "urlencode",
-    "truncate",
-    "wordcount",
-}
+_TEXT_FILTERS = {"trim", "upper", "lower", "title", "capitalize", "e", "escape", "forceescape", "urlencode", "truncate"}
 """Which make a text of whatever goes in."""
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {"*": operator.mul, "**": operator.pow, "%": operator.mod}
 
@@ -147,12 +135,12 @@ def _rounds(context: _Work, values: Any, weight: int) -> Any:
 
 
 @pass_context
-def _made(context: _Work, value: Any) -> Any:
+def _measure(context: _Work, value: Any) -> Any:
     return value if type(value) is str and len(value) < _SHORT else context.measure(value)
 
 
 @pass_context
-def _weighed(context: _Work, value: Any) -> Any:
+def _limit(context: _Work, value: Any) -> Any:
     if type(value) is not str:
         context.size(value)
     return value
@@ -160,7 +148,7 @@ def _weighed(context: _Work, value: Any) -> Any:
 
 @pass_context
 def _text(context: _Work, *values: Any) -> str:
-    texts = [value if type(value) is str else str(_weighed(context, value)) for value in values]
+    texts = [value if type(value) is str else str(_limit(context, value)) for value in values]
     _check(sum(map(len, texts)))
     return str(context.measure("".join(texts)))
 
@@ -198,8 +186,8 @@ class _Bounds(NodeTransformer):
 
     def visit_Filter(self, node: Any) -> Any:
         self.generic_visit(node)
-        if node.name in _TEXT_FILTERS and node.node is not None:
-            node.node = _filter(node.node, "_weighed")
+        if node.name in {*_TEXT_FILTERS, "wordcount"} and node.node is not None:
+            node.node = _filter(node.node, "_limit")
         return node
 
     def visit_Concat(self, node: Any) -> nodes.Node:
@@ -208,11 +196,11 @@ class _Bounds(NodeTransformer):
 
     def visit_Add(self, node: nodes.Add) -> nodes.Node:
         self.generic_visit(node)
-        return node if isinstance(node.left, nodes.Const) or isinstance(node.right, nodes.Const) else _filter(node, "_made")
+        return node if isinstance(node.left, nodes.Const) or isinstance(node.right, nodes.Const) else _filter(node, "_measure")
 
     def visit_Assign(self, node: nodes.Assign) -> nodes.Node:
         self.generic_visit(node)
-        node.node = _filter(node.node, "_made") if isinstance(node.node, nodes.Add) else node.node
+        node.node = _filter(node.node, "_measure") if isinstance(node.node, nodes.Add) else node.node
         return node
 
     def _bound_operator(self, node: Any) -> nodes.Node:
@@ -224,12 +212,12 @@ class _Bounds(NodeTransformer):
     def _bound_list(self, node: Any) -> nodes.Node:
         self.generic_visit(node)
         named = any(not isinstance(part, nodes.Const | nodes.Pair) for part in node.find_all(nodes.Expr))
-        return _filter(node, "_weighed") if named and getattr(node, "ctx", "load") == "load" else node
+        return _filter(node, "_limit") if named and getattr(node, "ctx", "load") == "load" else node
 
     visit_List = visit_Tuple = visit_Dict = _bound_list
 
     def visit_Name(self, node: nodes.Name) -> nodes.Node:
-        return _filter(node, "_weighed") if node.name in ("varargs", "kwargs") and node.ctx == "load" else node
+        return _filter(node, "_limit") if node.name in ("varargs", "kwargs") and node.ctx == "load" else node
 
 
 def _weigh(node: nodes.Node) -> int:
@@ -245,12 +233,12 @@ def compile_template(source: str, like: Environment) -> Template:
     if len(source) > LONGEST_SOURCE:
         raise TooMuch(f"it is longer than {LONGEST_SOURCE:,} characters")
     kinds = [type(one) for one in like.extensions.values()]
-    environment = _Bounded(trim_blocks=like.trim_blocks, lstrip_blocks=like.lstrip_blocks, extensions=kinds, finalize=_weighed)
+    environment = _Bounded(trim_blocks=like.trim_blocks, lstrip_blocks=like.lstrip_blocks, extensions=kinds, finalize=_limit)
     environment.globals = {name: value for name, value in like.globals.items() if name != "lipsum"}
     own: dict[str, Callable[..., Any]] = {name: call for name, call in like.filters.items() if name != "pprint"}
     environment.filters = own | {f"_{name}": own[name] for name in _FILTERS}
     environment.filters |= {name: _bound_filter(name, own[name]) for name in _FILTERS}
-    environment.filters |= {"string": _text, **{call.__name__: call for call in (_text, _rounds, _made, _weighed, _operate)}}
+    environment.filters |= {call.__name__: call for call in (_text, _rounds, _measure, _limit, _operate)} | {"string": _text}
     tree = environment.parse(source)
     environment.macro_weight = max(map(_weigh, tree.find_all((nodes.Macro, nodes.Block, nodes.CallBlock))), default=0) + 50
     return environment.from_string(_Bounds().visit(tree))

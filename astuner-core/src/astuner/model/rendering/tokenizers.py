@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from astuner.settings.config.pretrained import loading
+from astuner.settings.config.pretrained import guard_loading
 
 REMEMBERED = 100
 """Number of folders remembered, the most recent ones."""
@@ -27,7 +27,7 @@ NOT_THE_TOKENIZERS = (".safetensors", ".bin", ".pt", ".gguf")
 
 def load_tokenizer(model_path: str) -> Any:
     """Return the tokenizer of a local folder or a hub id, as `AutoTokenizer` does; raises `ConfigError`."""
-    with loading(model_path):
+    with guard_loading(model_path):
         return _load_tokenizer(model_path)
 
 

@@ -100,12 +100,8 @@ def _hold_directory(directory: RunDirectory, plan: Plan, stack: ExitStack) -> Pr
     """Take the lock of a run's directory, and list this process as the run."""
     directory.open()
     stack.callback(directory.close)
-    return stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
-
-
-def _describe_run(plan: Plan) -> dict[str, str]:
-    """Return what `astuner ps` shows of a run."""
-    return {"backbone": plan.backbone.candidate.name, "experiment_name": plan.loaded.config.experiment_name}
+    facts = {"backbone": plan.backbone.candidate.name, "experiment_name": plan.loaded.config.experiment_name}
+    return stack.enter_context(register_run(directory.path.name, directory.path, facts=facts))
 
 
 def format_resume_command(request: RunRequest) -> str:

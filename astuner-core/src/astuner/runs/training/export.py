@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.contract.errors import RunFailed, UsageError
 from astuner.runs.store.atomic import check_free
 from astuner.settings.config.adapters import ADAPTER_FILE, MANIFEST, read_adapters
-from astuner.settings.config.pretrained import loading
+from astuner.settings.config.pretrained import guard_loading
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +50,7 @@ def _load(model: Path | str, dtype: str) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
 
-    with loading(model, weights=True):
+    with guard_loading(model, weights=True):
         kind = getattr(torch, dtype)
         return AutoModelForCausalLM.from_pretrained(model, dtype=kind, trust_remote_code=False, use_safetensors=True)
 
@@ -78,7 +78,7 @@ def _merge(checkpoint: Path, out: Path, dtype: str | None) -> None:
     dtype = dtype or read_dtype(base)
     # float32: merging in half precision would round the adapters' update away.
     loaded = _load(base, "float32")
-    with loading(checkpoint, weights=True):
+    with guard_loading(checkpoint, weights=True):
         model: Any = PeftModel.from_pretrained(loaded, str(checkpoint))
     wanted = _compute_logits(model)
     _untie_adapted_embeddings(model.get_base_model())
@@ -133,6 +133,6 @@ def read_dtype(model: Path | str) -> str:
     """Return the precision in which a model says that it was saved."""
     from transformers import AutoConfig
 
-    with loading(model):
+    with guard_loading(model):
         stored = AutoConfig.from_pretrained(model, trust_remote_code=False).dtype
     return "float32" if stored is None else str(stored).removeprefix("torch.")

@@ -1,6 +1,6 @@
 """Models that others made: loaded without code of theirs and without pickles, and refused in one line if they are broken.
 
-Each `from_pretrained` is called inside of `loading`, with `trust_remote_code=False`, and for weights with `use_safetensors=True`.
+Each `from_pretrained` is called in `guard_loading`, with `trust_remote_code=False`, for weights with `use_safetensors=True`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEY = "astuner.model.path"
 
 
 @contextmanager
-def loading(path: str | Path, key: str = KEY, *, weights: bool = False) -> Iterator[None]:
+def guard_loading(path: str | Path, key: str = KEY, *, weights: bool = False) -> Iterator[None]:
     """Turn whatever a library raises while it reads a model into `ConfigError`; files that need no library are checked first."""
     check_model_files(path, key, weights=weights)
     try:

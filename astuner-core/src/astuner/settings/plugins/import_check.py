@@ -11,9 +11,6 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.contract.protocols import Candidate
-from astuner.settings.plugins.compat import find_incompatibility
-
 PROGRAM = Path(__file__).with_name("import_program.py")
 LIMIT_S = 120.0
 """For all targets together, on a machine that is as busy as it likes."""
@@ -27,13 +24,6 @@ class ImportResult:
     """Empty if the target is there."""
     heavy: tuple[str, ...] = ()
     """Modules of a given list that were imported with it."""
-
-
-def find_import_errors(candidates: Sequence[Candidate]) -> dict[Candidate, str]:
-    """Return those that cannot be imported, each with the reason; what lacks a requirement or fits no core is not tried."""
-    tried = [each for each in candidates if not each.missing and find_incompatibility(each) is None]
-    found = zip(tried, try_imports([each.target for each in tried]), strict=True)
-    return {candidate: result.error for candidate, result in found if result.error}
 
 
 def try_imports(targets: Sequence[str], heavy: Sequence[str] = (), *, limit_s: float = LIMIT_S) -> list[ImportResult]:

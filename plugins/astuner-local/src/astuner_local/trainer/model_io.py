@@ -13,7 +13,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, 
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.adapters import Adapters, read_adapters
-from astuner.settings.config.pretrained import loading
+from astuner.settings.config.pretrained import guard_loading
 
 
 def load_model(
@@ -74,7 +74,7 @@ def read_config(path: str, key: str = "astuner.model.path") -> PretrainedConfig:
         raise _config_error(key, f"{path} has no config.json: not a directory in transformers format")
     if not local.exists() and (local.is_absolute() or path.startswith(".") or path.count("/") > 1):
         raise _config_error(key, f"{path} does not exist")
-    with loading(path, key):
+    with guard_loading(path, key):
         config: PretrainedConfig = AutoConfig.from_pretrained(path, trust_remote_code=False)
     claimed = config.architectures or []
     causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and not config.is_encoder_decoder
@@ -86,7 +86,7 @@ def read_config(path: str, key: str = "astuner.model.path") -> PretrainedConfig:
 
 def load_weights(path: str, dtype: torch.dtype | str) -> Any:
     """Return a model as it is stored; raises `ConfigError`."""
-    with loading(path, weights=True):
+    with guard_loading(path, weights=True):
         return AutoModelForCausalLM.from_pretrained(path, dtype=dtype, trust_remote_code=False, use_safetensors=True)
 
 
@@ -115,7 +115,7 @@ def load_adapter_weights(model: Any, directory: Path) -> None:
     """Give a peft model the weights of saved adapters of the same shape."""
     from peft import load_peft_weights, set_peft_model_state_dict
 
-    with loading(directory, weights=True):
+    with guard_loading(directory, weights=True):
         set_peft_model_state_dict(model, load_peft_weights(str(directory), device="cpu"))
 
 
@@ -127,7 +127,7 @@ def _load_adapter(directory: Path, adapters: Adapters, dtype: str, device: torch
         raise _config_error("astuner.model.lora_rank", f"is {lora_rank}, but the adapters in {directory} have rank {has}")
     read_config(base)
     model = load_weights(base, getattr(torch, compute_dtype(base, dtype)))
-    with loading(directory, weights=True):
+    with guard_loading(directory, weights=True):
         adapted = PeftModel.from_pretrained(model, str(directory), is_trainable=True)
     for settings in adapted.peft_config.values():
         settings.base_model_name_or_path = base  # what the file says may be where the project was before it was moved

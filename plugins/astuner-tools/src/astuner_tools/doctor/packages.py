@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from astuner.contract.protocols import Candidate
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.compat import find_incompatibility
-from astuner.settings.plugins.import_check import find_import_errors
+from astuner.settings.plugins.import_check import try_imports
 from astuner.settings.plugins.requirements import Installed
 from astuner.shared.install_hints import install_command
 from astuner.shared.known_packages import CORE, read_known_packages
@@ -117,7 +117,9 @@ def _extras_rows(candidates: Sequence[Candidate]) -> Iterator[Row]:
 
 
 def _import_rows(catalog: Catalog) -> Iterator[Row]:
-    for candidate, error in find_import_errors(catalog.all()).items():
+    tried = [each for each in catalog.all() if not each.missing and find_incompatibility(each) is None]
+    results = zip(tried, try_imports([each.target for each in tried]), strict=True)
+    for candidate, error in ((candidate, result.error) for candidate, result in results if result.error):
         yield Row(
             area="plugins",
             what=f"{candidate.kind} {candidate.name}",

@@ -12,7 +12,7 @@ from torch import Tensor
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.replica import TokenOutput
 
-from astuner.settings.config.pretrained import loading
+from astuner.settings.config.pretrained import guard_loading
 from astuner_verl.transformers_rollout.sampling import SamplingSpec, distribution, draw
 from astuner_verl.transformers_rollout.weights import ServedWeights
 
@@ -44,7 +44,7 @@ class TransformersServer:
         settings = omega_conf_to_dataclass(model_config)
         dtype = torch.float32 if str(config.dtype) in ("float32", "fp32") else torch.bfloat16
         path = settings.local_path
-        with loading(path, weights=True):
+        with guard_loading(path, weights=True):
             model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, trust_remote_code=False, use_safetensors=True)
         self._weights = ServedWeights(model.to(device).eval())
         self._device = device

@@ -1,8 +1,7 @@
-"""`astuner ps` and `astuner stop`: what we started, and ending exactly that."""
+"""`astuner stop`: ending exactly what we started."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -42,33 +41,6 @@ def start(tmp_path: Path) -> Start:
 
 def names() -> list[str]:
     return [record.name for record in list_programs()]
-
-
-def test_ps_json_is_one_document(cli: Any, start: Start, tmp_path: Path) -> None:
-    launched = start("web", port=8080, url="http://127.0.0.1:8080", lease=Lease(idle_s=60), directory=tmp_path)
-    [row] = json.loads(cli("ps", "--json").out)
-    assert (row["name"], row["kind"], row["pid"]) == ("web", "service", launched.record.program)
-    assert (row["port"], row["url"], row["directory"]) == (8080, "http://127.0.0.1:8080", str(tmp_path))
-    assert row["memory_bytes"] > 100_000
-    assert 0 < row["idle_left_s"] <= 60
-
-
-def test_ps_shows_no_key(cli: Any, start: Start) -> None:
-    start("vllm", facts={"model": "m", "key": "sesame"})
-    assert "sesame" not in cli("ps", "--json").out + cli("ps").out
-
-
-def test_ps_json_of_nothing_is_an_empty_list(cli: Any) -> None:
-    assert json.loads(cli("ps", "--json").out) == []
-
-
-def test_ps_is_a_table(cli: Any, start: Start, tmp_path: Path) -> None:
-    start("web", lease=Lease(idle_s=None))
-    with register_run("mine", tmp_path):
-        heads, web, mine = cli("ps").out.splitlines()
-    assert heads.split()[:4] == ["ID", "KIND", "NAME", "PID"]
-    assert "until stopped" in web
-    assert mine.split()[1:3] == ["run", "mine"]
 
 
 def test_stop_ends_exactly_one_of_two(cli: Any, start: Start) -> None:

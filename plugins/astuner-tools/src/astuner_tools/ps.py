@@ -39,7 +39,7 @@ def ps(in_json: bool) -> None:
 
 
 def _describe_program(record: ProgramRecord) -> dict[str, Any]:
-    from astuner.shared.processes.usage import idle_left_s, memory_bytes
+    from astuner_tools.usage import idle_left_s, memory_bytes
 
     return {
         "id": record.id,
