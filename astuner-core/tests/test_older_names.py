@@ -47,9 +47,7 @@ def test_another_missing_module_is_missing_as_usual() -> None:
     assert importlib.util.find_spec("astuner.no_such_module") is None
 
 
-@pytest.mark.parametrize(
-    "old", ["astuner.schema", "astuner.config.loading", "astuner.players.group_runner", "astuner.replays.agreement"]
-)
+@pytest.mark.parametrize("old", ["astuner.schema", "astuner.config.loading", "astuner.players.group_runner"])
 def test_what_a_moved_module_is_called_now_exists(old: str) -> None:
     present = find_present_name(old)
     assert present is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
+import signal
 import threading
 import time
 
@@ -130,3 +132,22 @@ class SyncThatHangs(Workflow):
 
 def sync_function(task, model):
     return WorkflowOutput(reward=len(task["main_query"]))
+
+
+class Killed(Workflow):
+    """Ends as the system ends a process when memory runs out."""
+
+    async def execute(self, workflow_task, tuner):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Starves(Workflow):
+    """Asks for more memory than its process may have."""
+
+    async def execute(self, workflow_task, tuner):
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, limits[1]))
+        try:
+            return WorkflowOutput(metadata={"size": len(bytes(1 << 31))})
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)

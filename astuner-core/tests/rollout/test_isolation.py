@@ -97,10 +97,16 @@ def test_an_exception_in_a_process_crosses_as_text_with_its_place():
         play(InProcess(target("Raises"), HERE, 1))
 
 
-def test_a_process_that_dies_is_one_failure_and_is_replaced():
-    executor = InProcess(target("Dies"), HERE, 1)
-    with pytest.raises(WorkflowCrashed, match="ended with exit code 3"):
+@pytest.mark.parametrize(("workflow", "end"), [("Dies", "ended with exit code 3"), ("Killed", "was ended by the signal SIGKILL")])
+def test_a_process_that_dies_is_one_failure_and_is_replaced(workflow, end):
+    executor = InProcess(target(workflow), HERE, 1)
+    with pytest.raises(WorkflowCrashed, match=end):
         play(executor)
+
+
+def test_a_process_whose_memory_is_limited_loses_one_episode():
+    with pytest.raises(WorkflowCrashed, match=r"MemoryError.* \(blocking_workflows\.py:\d+ in execute\)"):
+        play(InProcess(target("Starves"), HERE, 1))
 
 
 def test_a_hanging_process_is_killed_with_its_time_limit():

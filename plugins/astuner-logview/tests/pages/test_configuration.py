@@ -58,11 +58,11 @@ def test_no_environment_variable_is_looked_at(monkeypatch: pytest.MonkeyPatch) -
     for name, value in {f"PLANTED_{name}": value for name, value in others.items()}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MY_API_KEY", "planted10value")
-    answer = explain(Library([]), {"yaml": json.dumps({"astuner": TAKEN}), "backbones": ["local", "debug"]})
+    answer = explain(Library([]), {"yaml": json.dumps({"astuner": TAKEN}), "backbones": ["debug"]})
     shown = json.dumps({**answer, "yaml": None})
     # A guess at a value is not confirmed.
     assert [sign for sign in ("planted", "4815162342") if sign in shown.replace('"planted10value"', "")] == []
-    keys = {one["key"]: (one["value"], one["origin"]) for one in answer["by_backbone"]["local"]["keys"]}
+    keys = {one["key"]: (one["value"], one["origin"]) for one in answer["by_backbone"]["debug"]["keys"]}
     assert keys["task_judge.mine.guess"][0] == "planted10value"
     assert keys["rollout.temperature"] == ("${oc.env:PLANTED_3}", "tune.yaml:1")
     assert keys["experiment_name"] == ("run-${oc.env:PLANTED_1}", "tune.yaml:1")

@@ -14,6 +14,7 @@ from astuner_devkit.project import write_project
 
 BACKBONE = """
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -45,6 +46,12 @@ class Breaks(Learns):
     def warm_start(self, run, job, say):
         (Path(job.out) / "model.safetensors").write_text("half")
         raise KeyboardInterrupt
+
+
+class Killed(Learns):
+    def warm_start(self, run, job, say):
+        (Path(job.out) / "model.safetensors").write_text("half")
+        os.kill(os.getpid(), 9)
 
 
 class Picky(Learns):
@@ -155,6 +162,14 @@ def test_an_interrupt_leaves_no_half_model(start: Any, project: Path) -> None:
     ended = start("--backbone", "./part.py:Breaks")
     assert ended.code == 130
     assert list_files(project) == KNOWN
+
+
+def test_a_kill_leaves_no_half_model_and_the_next_call_works(astuner: Any, start: Any, project: Path) -> None:
+    command = ("warm-start", "--conf", "project.yaml", "--demos", "demos.jsonl", "--out", "out", "--backbone", "./part.py:Killed")
+    assert astuner(*command).returncode == -9
+    assert not (project / "out").exists()
+    assert start().code == 0
+    assert list_files(project) == KNOWN | {"out"}
 
 
 def test_a_directory_that_holds_something_is_left_alone(start: Any, project: Path) -> None:
