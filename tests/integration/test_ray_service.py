@@ -73,7 +73,9 @@ def test_a_private_cluster_listens_on_this_machine_alone_and_leaves_nothing(
             said = watch_cluster(worked)
             assert worked.stdout is not None
             assert worked.stdout.read().strip() == "42 True"
-        assert len(said) >= 8
+        # Which of its smaller agents listen by then is a matter of time.
+        programs = " ".join(said.values())
+        assert [name for name in ("gcs_server", "raylet/raylet") if name not in programs] == []
         assert find_reachable(said) == {}
         variables = {name: value for name, value in os.environ.items() if name in definition.exports}
         bare = {name: value for name, value in os.environ.items() if name not in definition.exports}
