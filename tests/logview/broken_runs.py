@@ -32,8 +32,14 @@ def write_half_deleted_runs(whole: Path, directory: Path) -> None:
 def write_foreign_directory(path: Path) -> None:
     """Make a directory of another program that uses the same names for other things."""
     (path / "episodes").mkdir(parents=True)
-    (path / "config.yaml").mkdir()
+    (path / "config.yaml").write_text("- a list")
     (path / "metrics.jsonl").write_text('[1, 2]\n{"epoch": 1, "loss": 0.3}\n"text"\n')
     (path / "run.json").write_text('["not", "an", "object"]')
     (path / "state.json").write_bytes(b"\x80\x04\x95pickle")
     (path / "episodes/train.jsonl").write_bytes(bytes(range(256)) * 40)
+
+
+def write_directory_of_directories(path: Path) -> None:
+    """Make a directory that has one in the place of a run's file."""
+    (path / "config.yaml").mkdir(parents=True)
+    (path / "run.json").write_text("{}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broken_runs import write_foreign_directory, write_half_deleted_runs, write_torn_run
+from broken_runs import write_directory_of_directories, write_foreign_directory, write_half_deleted_runs, write_torn_run
 from browser_tools import BrowserTools, install_browser_tools
 from checked_page import Watch, launch, open_address, open_context
 from hostile_run import write_hostile_run
@@ -45,6 +45,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_replay(whole)
     write_made_up_run(record / "pebbles", lr=0.01, luck=-1)
     write_foreign_directory(record / "foreign")
+    write_directory_of_directories(record / "of directories")
     write_hostile_run(record)
     write_long_run(record)
     return record

@@ -17,6 +17,12 @@ def test_every_directory_is_in_the_list(page: Page, viewer: Viewer) -> None:
         expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
 
 
+def test_a_directory_in_the_place_of_a_file_is_named_above_the_list(page: Page, viewer: Viewer) -> None:
+    open_page(page, viewer, "/")
+
+    expect(page.locator("main")).to_contain_text("of directories/config.yaml: is a directory, and not a file of the run")
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_its_pages_open(page: Page, window: BrowserContext, viewer: Viewer, name: str) -> None:
     pages = list_pages(find_run(window, viewer, name), step=1, task="prices")
