@@ -26,7 +26,9 @@ import pytest
 from astuner.contract.errors import UsageError
 from astuner.model.http_server import ServerLimits, listen, make_server
 from astuner_devkit.command_line import run_command
+from astuner_tracing.collector import app as application
 from astuner_tracing.collector.app import CollectorCounts, make_app
+from astuner_tracing.collector.bodies import unpack
 from astuner_tracing.collector.serving import REQUESTS_AT_ONCE
 from astuner_tracing.collector.store import TraceFile
 from astuner_tracing.otlp import parse_span
@@ -402,6 +404,19 @@ def test_connections_on_which_nothing_is_asked_shut_nobody_out(tmp_path: Path, s
     for connection in idle:
         connection.close()
     assert started.end()[0] == 0
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("path", "body"), [("/v1/traces", b"{}"), ("/v1/feedback", b'{"conversation_id": "c", "score": 1}')])
+async def test_bodies_are_read_in_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, body: bytes):
+    readers = []
+    monkeypatch.setattr(application, "unpack", lambda *given: readers.append(threading.current_thread()) or unpack(*given))
+    file = TraceFile(tmp_path / "traces.jsonl", rotate_bytes=None, sync_s=1)
+    app = make_app(file, CollectorCounts(), token=None, max_body_bytes=1000, at_once=2, body_timeout_s=3)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        assert (await client.post(path, content=body, headers=JSON)).status_code == 200
+    assert readers
+    assert threading.current_thread() not in readers
 
 
 def unfinished(address: tuple[str, int], token: str) -> socket.socket:

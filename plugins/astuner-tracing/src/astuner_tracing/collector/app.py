@@ -85,7 +85,7 @@ def make_app(
                 raise BadRequest(415, f"feedback is sent as {JSON}")
             async with admit(request) as body:
                 await run_in_threadpool(
-                    file.append, build_feedback_document(unpack(body, _get_encoding(request), max_body_bytes))
+                    lambda: file.append(build_feedback_document(unpack(body, _get_encoding(request), max_body_bytes)))
                 )
         except BadRequest as error:
             return JSONResponse({"message": str(error)}, error.status, _headers(error))
