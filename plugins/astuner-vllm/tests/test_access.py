@@ -42,6 +42,22 @@ async def test_that_a_server_lives_is_no_secret(client: httpx.AsyncClient, path:
     assert (await client.get(path)).status_code == 200
 
 
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("headers", "answered"), [([], False), ([(b"authorization", b"Bearer right")], True)])
+async def test_a_websocket_without_the_key_gets_nothing(
+    headers: list[tuple[bytes, bytes]], answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "right")
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": "/v1/realtime", "headers": headers}
+    await RequireKey(hello)(scope, None, send)  # type: ignore[arg-type]  # nothing is received
+    assert bool(sent) == answered
+
+
 def test_a_server_without_a_key_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VLLM_API_KEY", raising=False)
     with pytest.raises(KeyError, match="VLLM_API_KEY"):

@@ -32,8 +32,10 @@ class RequireKey:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 401 to a request without the key, and pass on all others."""
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or self._has_key(scope):
+        if scope["type"] == "lifespan" or scope["path"] in OPEN_PATHS or self._has_key(scope):
             await self._app(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
             return
         body = json.dumps({"error": {"message": "This server wants the key of the run that started it.", "code": 401}}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
