@@ -66,6 +66,8 @@ def test_a_private_cluster_listens_on_this_machine_alone_and_leaves_nothing(
     no_run_info: Any = None
     definition = ray(no_run_info)
     assert definition.scratch is not None
+    assert definition.service is not None
+    assert definition.service.env["RAY_USAGE_STATS_ENABLED"] == "0"
     silent: Callable[[str], None] = lambda text: None  # noqa: E731
     place = ServiceHost(directory=tmp_path, say=silent, warn=silent, stopped=lambda: False)
     with run_services({"ray": definition}, place):

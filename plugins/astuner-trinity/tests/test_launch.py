@@ -87,7 +87,7 @@ def test_actors_know_the_address_of_their_cluster(
     if address:
         monkeypatch.setenv("RAY_ADDRESS", address)
     config: Any = object()
-    assert launch.wrap_variables(lambda config: {"LOG": "1"})(config) == {"LOG": "1", **more}
+    assert launch.wrap_variables(lambda config: {"LOG": "1"})(config) == {"LOG": "1", "VLLM_NO_USAGE_STATS": "1", **more}
 
 
 def stage(mode: str, parts: Path | None) -> Any:

@@ -12,6 +12,7 @@ from astuner.contract.errors import RunFailed, UsageError
 from astuner.shared.processes.ports import free_port
 from astuner_devkit.run_infos import run_info
 from astuner_verl.cluster import attach, check_versions
+from astuner_verl.process_environment import build_environment
 from astuner_verl.watch import silence_s
 
 
@@ -87,3 +88,8 @@ def test_the_http_servers_that_verl_starts_want_a_key(own: str | None, monkeypat
         _connect("127.0.0.1:1", "cuda", "namespace")
     keys = [words["runtime_env"]["env_vars"][KEY] for words in asked]
     assert keys == [own, own] if own else len({*keys}) == 2 and min(map(len, keys)) == 64
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_engines_send_no_statistics(device: Any) -> None:
+    assert build_environment(device)["VLLM_NO_USAGE_STATS"] == "1"

@@ -87,6 +87,12 @@ def test_the_development_endpoints_are_on_only_behind_the_key(make: Callable[...
     assert (command.env["VLLM_SERVER_DEV_MODE"], value_of(command, "--middleware")) == ("1", "astuner_vllm.access.RequireKey")
 
 
+def test_no_code_of_a_model_is_run_and_no_statistics_are_sent(make: Callable[..., ServerCommand]) -> None:
+    command = make()
+    assert not [word for word in command.argv if "trust" in word]
+    assert command.env["VLLM_NO_USAGE_STATS"] == "1"
+
+
 def test_logprobs_are_those_of_the_sampling_distribution(make: Callable[..., ServerCommand]) -> None:
     assert value_of(make(), "--logprobs-mode") == "processed_logprobs"
 

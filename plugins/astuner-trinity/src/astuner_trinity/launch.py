@@ -113,7 +113,7 @@ class StageFailed(RuntimeError):
 
 
 def wrap_variables(get_envs: Callable[[Config], dict[str, str]]) -> Callable[[Config], dict[str, str]]:
-    """Wrap Trinity's choice of variables for its actors: they get the address of their cluster.
+    """Wrap Trinity's choice of variables for its actors: they get the address of their cluster, and send no statistics.
 
     vLLM's workers are processes of an engine's actor and not Ray's own. They ask the cluster for the weights, and without its
     address Ray would start them another one.
@@ -122,7 +122,7 @@ def wrap_variables(get_envs: Callable[[Config], dict[str, str]]) -> Callable[[Co
     @functools.wraps(get_envs)
     def get(self: Config) -> dict[str, str]:
         address = os.environ.get(ADDRESS)
-        return {**get_envs(self), **({ADDRESS: address} if address else {})}
+        return {**get_envs(self), "VLLM_NO_USAGE_STATS": "1", **({ADDRESS: address} if address else {})}
 
     return get
 

@@ -30,6 +30,7 @@ def build_environment(device: Device) -> Mapping[str, str]:
         # Without it Ray hides the GPUs from actors that ask for none, as the servers of a colocated engine do.
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "VERL_LOGGING_LEVEL": "WARN",
+        "VLLM_NO_USAGE_STATS": "1",
     }
     if device == "cuda":
         # As in verl's own runs, except for the cache of compiled graphs, which replicas of one node would share.
