@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,18 @@ def test_what_was_kept_outlives_a_process_that_is_killed(tmp_path: Path) -> None
     path = tmp_path / "answers.sqlite"
     subprocess.run([sys.executable, "-c", code, str(path)], timeout=60, check=False)
     assert LLMCache(path).get("key") == CachedAnswer("4", 5, 1)
+
+
+def test_only_the_user_may_read_what_is_kept(tmp_path: Path) -> None:
+    before = os.umask(0)
+    with scripted_api() as api:
+        llm = client(api, tmp_path)
+        asyncio.run(llm.ask(QUESTION, max_tokens=9))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("answers.sqlite*")}
+        llm.close()
+    os.umask(before)
+    assert "answers.sqlite" in modes
+    assert {*modes.values()} == {0o600}
 
 
 def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +34,7 @@ def test_a_run_is_called_by_the_variable_that_its_name_takes_a_value_from(
         (tmp_path / "again.yaml").write_text(to_yaml(loaded))
         assert load_config(tmp_path / "again.yaml").config.experiment_dir == loaded.config.experiment_dir
     assert names[0] == names[1] != names[2]
-    assert all(name.startswith("run-MY_RUN-") for name in names)
+    assert all(re.fullmatch("run-MY_RUN-[0-9a-f]{4}", name) for name in names)
 
 
 @pytest.mark.parametrize("value", ["day_2", "baseline", "20261129"])

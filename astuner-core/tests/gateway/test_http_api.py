@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,7 +20,7 @@ from openai_fields import (  # noqa: F401 - these tests are run for the paths be
 
 from astuner.contract.errors import AstunerError
 from astuner.model.gateway import Gateway
-from astuner.model.gateway.api_keys import mint, read_key
+from astuner.model.gateway.api_keys import mint, new_secret, read_key
 
 USER = [{"role": "user", "content": "hello"}]
 
@@ -193,6 +193,11 @@ def test_a_key_holds_agent_and_target(agent: str, target: str | None) -> None:
 @pytest.mark.parametrize("who", ["[" * 5000, '["\\ud800", "x"]', "5", "[1, 2]", '{"agent": 1}', "null"])
 def test_what_no_tuner_wrote_is_no_key(who: str) -> None:
     assert read_key(f"secret.{urlsafe_b64encode(who.encode()).decode()}") is None
+
+
+def test_an_episode_has_192_random_bits() -> None:
+    secrets = {new_secret().removeprefix("sk-astuner-") for _ in range(100)}
+    assert [len(urlsafe_b64decode(secret)) * 8 for secret in secrets] == [192] * 100
 
 
 @pytest.mark.asyncio

@@ -76,6 +76,15 @@ async def test_the_host_of_the_configuration_is_where_it_listens(serving: Any) -
         assert "unreachable" in await ask(api, url=api.base_url.replace("127.0.0.2", "127.0.0.1"))
 
 
+@pytest.mark.asyncio
+async def test_a_page_that_rebinds_its_name_is_refused_and_the_public_name_is_not(serving: Any, unused_tcp_port: int) -> None:
+    options = {"port": unused_tcp_port, "public_url": "https://agents.example"}
+    async with serving("yes", gateway=options), httpx.AsyncClient(trust_env=False) as client:
+        url = f"http://127.0.0.1:{unused_tcp_port}/health"
+        found = [await client.get(url, headers={"host": host}) for host in ("evil.example", "agents.example")]
+    assert [answer.status_code for answer in found] == [403, 200]
+
+
 CLONE_NEWNET = 0x40000000
 """Of <linux/sched.h>; Python has `os.unshare` since 3.12."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -101,6 +102,18 @@ async def test_a_body_that_stops_is_answered_408() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_body_has_a_second_more_for_each_8_kib_of_it() -> None:
+    async with served(body_timeout_s=0.3) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(ASK.replace(b"GET", b"POST")[:-2] + b"Connection: close\r\nContent-Length: 81920\r\n\r\n" + bytes(40960))
+        await asyncio.sleep(1.5)
+        writer.write(bytes(40960))
+        found = await read_to_end(reader)
+        writer.close()
+    assert found.endswith(b"\r\n81920")
+
+
+@pytest.mark.asyncio
 async def test_a_body_of_a_request_that_is_refused_already_is_not_waited_for() -> None:
     async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
@@ -154,6 +167,13 @@ async def test_a_further_client_is_served_when_all_places_are_taken() -> None:
         for _, writer in held:
             writer.close()
     assert b"200 OK" in found
+
+
+@pytest.mark.parametrize(("descriptors", "places"), [(1024, 768), (256, 128), (1, 1), (resource.RLIM_INFINITY, 4096)])
+def test_descriptors_are_left_for_everything_else(descriptors: int, places: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
+    assert ServerLimits().count_places() == places
+    assert ServerLimits(max_connections=100).count_places() == min(100, places)
 
 
 @pytest.mark.asyncio

@@ -54,6 +54,16 @@ def test_the_record_of_a_dead_process_is_removed() -> None:
     assert not RecordFiles.of(MINE.id).record.exists()
 
 
+def test_only_the_user_may_read_what_is_kept(start: Start, tmp_path: Path) -> None:
+    before = os.umask(0)
+    start()
+    write_record(MINE)
+    os.umask(before)
+    kept = [records_directory(), *records_directory().iterdir()]
+    assert RecordFiles.of(MINE.id).record in kept
+    assert [str(path) for path in kept if path.stat().st_mode & 0o077] == []
+
+
 def test_torn_and_foreign_files_are_passed_over_and_left_alone() -> None:
     write_record(MINE)
     base = records_directory()

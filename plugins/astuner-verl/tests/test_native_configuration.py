@@ -10,7 +10,7 @@ from attrs import evolve
 
 from astuner.contract.errors import ConfigError
 from astuner.settings.config.rollout import Rollout
-from astuner.settings.config.trees import get
+from astuner.settings.config.trees import flatten, get
 from astuner.shared.install_hints import install_command
 from astuner_verl.alignment import SHARE
 from astuner_verl.native_configuration import Machine, resolve_configuration
@@ -29,6 +29,13 @@ def finish(native: Any) -> Any:
         return resolve_configuration(found.tree, machine, **how)
 
     return of
+
+
+@pytest.mark.parametrize("machine", [CPU, GPU])
+def test_no_code_of_a_model_is_run(finish: Any, machine: Machine) -> None:
+    asked = [(path, value) for path, value in flatten(finish(machine)).items() if "trust_remote_code" in path]
+    assert asked
+    assert [path for path, value in asked if value] == []
 
 
 EXPECTED = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -277,6 +278,17 @@ def test_what_judges_spend_is_added_up(write_run, tmp_path: Path, replay: Replay
     path = write_run(episodes=[episode(0, 1.0), episode(1, 0.0)])
     found = replay(path, "./paid.py:Paid").usage
     assert (found.requests, found.prompt_tokens, found.completion_tokens, found.cost) == (2, 6, 4, 14.0)
+
+
+def test_only_the_user_may_read_a_replay_and_no_secret_of_its_yaml_is_in_it(write_run, tmp_path: Path, replay: Replay):
+    path = write_run(episodes=[episode(0, 1.0)])
+    settings = {"task_judge": {"mine": {"api_key": "tokvalue-abcdef123456"}}}
+    before = os.umask(0)
+    found = replay(path, write_judge(tmp_path, 0.5), settings=settings)
+    os.umask(before)
+    written = [found.directory, *found.directory.rglob("*")]
+    assert [str(one) for one in written if one.stat().st_mode & 0o077] == []
+    assert [str(one) for one in written if one.is_file() and b"tokvalue" in one.read_bytes()] == []
 
 
 def test_a_replay_that_is_stopped_says_how_far_it_came(write_run, tmp_path: Path, replay: Replay):
