@@ -74,6 +74,15 @@ def test_nothing_in_the_run_directory_has_a_secret(play: Callable[..., Any]) -> 
     assert leaked(directory) == []
 
 
+def test_the_record_of_a_run_has_nothing_of_its_tasks_and_code(play: Callable[..., Any]) -> None:
+    directory = play().directory
+    text = (directory / "run.json").read_text()
+    assert "judge.py" in text
+    assert "def compute_reward" not in text
+    assert "What is 2 + 2?" in (directory / "episodes" / "train.jsonl").read_text()
+    assert "What is 2 + 2?" not in text
+
+
 def test_a_trace_of_the_hooks_has_no_secret(
     play: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

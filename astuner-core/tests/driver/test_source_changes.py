@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from astuner.contract.schema import Task
 from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
 from astuner.episodes.rollout.sampler import digest_tasks
 from astuner.runs.driver.source_changes import SourceChanges, find_changes
+from astuner.runs.driver.sources import _fingerprint_models
 from astuner.runs.store.fingerprints import WHOLE, compare_fingerprints, fingerprint_file, fingerprint_files, fingerprint_model
 from astuner.settings.config.sections import DatasetFileSection, FileSplit
 
@@ -137,6 +139,16 @@ def test_notes_for_people_are_not_of_the_model(tmp_path):
     for name in ("config.json", "README.md", ".gitattributes", "manifest.json", "trainer/trainer.json"):
         (tmp_path / name).write_text("{}")
     assert [*fingerprint_model(tmp_path)] == ["config.json"]
+
+
+def test_the_base_of_adapters_is_compared_too(tmp_path):
+    for name, content in (("base", {}), ("adapters", {"base_model_name_or_path": str(tmp_path / "base"), "r": 4})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ("adapter_config.json" if content else "config.json")).write_text(json.dumps(content))
+    before = _fingerprint_models(str(tmp_path / "adapters"))
+    (tmp_path / "base" / "config.json").write_text("[]")
+    now = _fingerprint_models(str(tmp_path / "adapters"))
+    assert [part for part in before if before[part] != now[part]] == ["base_model"]
 
 
 def test_a_file_that_came_or_went_is_named():

@@ -105,12 +105,12 @@ async def test_a_body_that_stops_is_answered_408() -> None:
 async def test_a_body_has_a_second_more_for_each_8_kib_of_it() -> None:
     async with served(body_timeout_s=0.3) as address:
         reader, writer = await asyncio.open_connection(*address)
-        writer.write(ASK.replace(b"GET", b"POST")[:-2] + b"Connection: close\r\nContent-Length: 81920\r\n\r\n" + bytes(40960))
+        writer.write(ASK.replace(b"GET", b"POST")[:-2] + b"Connection: close\r\nContent-Length: 819200\r\n\r\n" + bytes(409600))
         await asyncio.sleep(1.5)
-        writer.write(bytes(40960))
+        writer.write(bytes(409600))
         found = await read_to_end(reader)
         writer.close()
-    assert found.endswith(b"\r\n81920")
+    assert found.endswith(b"\r\n819200")
 
 
 @pytest.mark.asyncio

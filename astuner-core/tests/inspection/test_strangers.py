@@ -124,6 +124,15 @@ def test_a_run_does_not_begin_over_it(kind: str, place: str, write_run, stored, 
     assert (outside.read_text(), outside.stat().st_mode & 0o777) == ("precious\n", 0o644)
 
 
+def test_the_directory_of_a_run_may_be_a_link(write_run, stored, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(path := write_run("mine", episodes=stored))
+    directory = RunDirectory(tmp_path / "link")
+    directory.open()
+    directory.write_state(status="running")
+    directory.close()
+    assert json.loads((path / "state.json").read_text())["status"] == "running"
+
+
 @pytest.mark.parametrize("kind", ["a pipe", "a directory", "a device", "a pipe behind a link"])
 def test_a_run_with_it_is_refused_by_name(kind: str, write_run, outside: Path) -> None:
     path = write_run("mine")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import resource
 import signal
 import threading
@@ -55,6 +56,11 @@ class Hangs(Workflow):
     async def execute(self, workflow_task, tuner):
         await asyncio.sleep(600)
         return WorkflowOutput()
+
+
+class HoldsTheInterpreter(Workflow):
+    async def execute(self, workflow_task, tuner):
+        re.match("(a+)+$", "a" * 64 + "b")
 
 
 class Raises(Workflow):

@@ -109,8 +109,9 @@ def test_a_process_whose_memory_is_limited_loses_one_episode():
         play(InProcess(target("Starves"), HERE, 1))
 
 
-def test_a_hanging_process_is_killed_with_its_time_limit():
-    executor = InProcess(target("Hangs"), HERE, 1)
+@pytest.mark.parametrize("workflow", ["Hangs", "HoldsTheInterpreter"])
+def test_a_hanging_process_is_killed_with_its_time_limit(workflow):
+    executor = InProcess(target(workflow), HERE, 1)
     with pytest.raises(TimeoutError):
         play(executor, timeout=3.0)
     assert not executor._all
