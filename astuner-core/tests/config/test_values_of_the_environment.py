@@ -62,6 +62,14 @@ def test_a_number_and_a_section_are_written_as_they_were_given(load: Load, monke
     assert set(sign_variables(loaded)) == {"astuner.seed", "astuner.task_judge.j"}
 
 
+@pytest.mark.parametrize("value", ["abc", "some-word", "/some/path", "123456"])
+def test_what_occurs_by_chance_is_replaced_at_its_key_alone(load: Load, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("MY_VALUE", value)
+    loaded = load("  task_judge: {judge_protocol: j->J, j: {a: '${oc.env:MY_VALUE}'}}\n")
+    assert yaml.safe_load(to_yaml(loaded))["astuner"]["task_judge"]["j"] == {"a": "${oc.env:MY_VALUE}"}
+    assert loaded.secrets.hide(f"an answer: {value}.") == f"an answer: {value}."
+
+
 def test_an_isolated_configuration_looks_at_no_variable_and_no_path(
     write: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
