@@ -31,11 +31,13 @@ class RequireKey:
         self._expected = f"Bearer {os.environ[KEY]}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 401 to a request without the key, and pass on all others."""
+        """Refuse a request without the key (401; a WebSocket: 403), and pass on all others."""
         if scope["type"] == "lifespan" or scope["path"] in OPEN_PATHS or self._has_key(scope):
             await self._app(scope, receive, send)
             return
         if scope["type"] == "websocket":
+            # Before it is accepted: the server answers 403.
+            await send({"type": "websocket.close", "code": 1008})
             return
         body = json.dumps({"error": {"message": "This server wants the key of the run that started it.", "code": 401}}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
