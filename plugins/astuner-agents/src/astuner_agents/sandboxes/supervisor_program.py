@@ -32,6 +32,7 @@ GIVE_UP_S = 10.0
 """A process that survives SIGKILL for this long hangs in the kernel, and cannot be ended."""
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_DUMPABLE = 4
+SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
 
 
 def main() -> None:
@@ -39,10 +40,14 @@ def main() -> None:
     number, uid, most, limits, *remove = sys.argv[1:]
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, int(number))
     if os.getpid() != 1:
-        _set_process(PR_SET_CHILD_SUBREAPER, 1)
-    elif uid == "-":
-        # Its commands have its user, who could otherwise read its memory and variables, and take over its socket.
-        _set_process(PR_SET_DUMPABLE, 0)
+        _call_libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    else:
+        if uid == "-":
+            # Its commands have its user, who could otherwise read its memory and variables, and take over its socket.
+            _call_libc("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+        # The kernel's keys have no namespace: with a new session keyring (1), commands do not have the run's.
+        if keyctl := SYS_KEYCTL.get(os.uname().machine):
+            _call_libc("syscall", keyctl, 1, None)
     woken = _watch_children()
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
@@ -57,11 +62,11 @@ def main() -> None:
         os._exit(0)
 
 
-def _set_process(attribute: int, value: int) -> None:
+def _call_libc(name: str, *arguments: int | None) -> None:
     if sys.platform == "linux":
         import ctypes
 
-        ctypes.CDLL(None).prctl(attribute, value, 0, 0, 0)
+        getattr(ctypes.CDLL(None), name)(*arguments)
 
 
 def _watch_children() -> int:
