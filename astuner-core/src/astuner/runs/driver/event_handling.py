@@ -13,11 +13,11 @@ from astuner.contract.errors import RunFailed
 from astuner.contract.protocols import RunInfo
 from astuner.contract.schema import CheckpointSaved, Event, Group, Notice, StepReport, ValidationReport
 from astuner.runs.driver.episode_faults import EpisodeFaults
-from astuner.runs.driver.exhaustion import explain_exhaustion
 from astuner.runs.driver.replayed_steps import ReplayedSteps, forget_lost_episodes
 from astuner.runs.driver.reporting import Loggers
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.kept_tokenizer import keep_tokenizer
+from astuner.shared.exhaustion import explain_exhaustion
 
 if TYPE_CHECKING:
     from astuner.runs.driver.control import RunControl

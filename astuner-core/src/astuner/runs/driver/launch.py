@@ -9,7 +9,6 @@ from pathlib import Path
 from astuner.breakpoints.selection import load_debugger, select_breakpoints, split_tags
 from astuner.episodes.containment.process_streams import keep_streams
 from astuner.runs.driver.control import StopSwitch, unwind_on_sigterm
-from astuner.runs.driver.exhaustion import explain_exhaustion
 from astuner.runs.driver.run_directories import choose_directory, delete_leftovers, is_throwaway
 from astuner.runs.driver.run_outcome import RunOutcome
 from astuner.runs.driver.run_request import RunRequest
@@ -18,6 +17,7 @@ from astuner.runs.driver.start_step import StartStep, choose_start
 from astuner.runs.store.directory import RunDirectory
 from astuner.settings.config.secrets import redact_command
 from astuner.settings.planning.plan import Plan, plan_run
+from astuner.shared.exhaustion import explain_exhaustion
 from astuner.shared.processes.program_record import ProgramRecord
 from astuner.shared.processes.program_registry import register_run
 

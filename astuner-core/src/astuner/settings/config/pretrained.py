@@ -13,6 +13,7 @@ from typing import Any
 
 from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.contract.plain_values import mend_text
+from astuner.shared.exhaustion import find_exhausted
 
 KEY = "astuner.model.path"
 
@@ -24,7 +25,7 @@ def guard_loading(path: str | Path, key: str = KEY, *, weights: bool = False) ->
     try:
         yield
     except Exception as error:
-        if isinstance(error, AstunerError | MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        if isinstance(error, AstunerError) or find_exhausted(error):
             raise
         raise _refuse(key, _describe_failure(path, error)) from error
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
 from astuner.contract.errors import RunFailed, UsageError
-from astuner.runs.driver.exhaustion import explain_exhaustion
+from astuner.settings.config.pretrained import guard_loading
+from astuner.shared.exhaustion import explain_exhaustion
 
 
 class OutOfMemoryError(RuntimeError):
@@ -33,3 +35,8 @@ def test_any_other_error_passes(error: Exception) -> None:
     with pytest.raises(type(error)) as found, explain_exhaustion():
         raise error
     assert found.value is error
+
+
+def test_it_is_not_the_fault_of_a_model_that_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="has no more threads"), explain_exhaustion(), guard_loading(tmp_path):
+        raise RuntimeError("can't start new thread")
