@@ -131,6 +131,8 @@ FAULTS: Mapping[str, Fault] = {
         codes=frozenset({0, 1}),
     ),
     "no_memory": Fault(
-        strike=limit(resource.RLIMIT_AS, lambda process: process.memory_info().vms + (16 << 20)), codes=frozenset({0, 1})
+        strike=limit(resource.RLIMIT_AS, lambda process: process.memory_info().vms + (16 << 20)),
+        # The C library ends a process with 127 if it has no memory for the data of a thread.
+        codes=frozenset({0, 1, 127}),
     ),
 }
