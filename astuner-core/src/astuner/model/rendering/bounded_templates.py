@@ -32,6 +32,7 @@ _METHODS = {"replace", "join", "format", "format_map", "center", "ljust", "rjust
 """Whose result may be larger than what goes in."""
 _FILTERS = {"join", "replace", "format", "tojson", "indent", "center", "wordwrap", "batch", "slice", "sum", "urlize", "xmlattr"}
 _TEXT_FILTERS = {"trim", "upper", "lower", "title", "capitalize", "e", "escape", "forceescape", "urlencode", "truncate"}
+_TEXT_FILTERS |= {"wordcount"}
 """Which make a text of whatever goes in."""
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {"*": operator.mul, "**": operator.pow, "%": operator.mod}
 
@@ -186,7 +187,7 @@ class _Bounds(NodeTransformer):
 
     def visit_Filter(self, node: Any) -> Any:
         self.generic_visit(node)
-        if node.name in {*_TEXT_FILTERS, "wordcount"} and node.node is not None:
+        if node.name in _TEXT_FILTERS and node.node is not None:
             node.node = _filter(node.node, "_limit")
         return node
 
