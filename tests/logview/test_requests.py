@@ -5,9 +5,20 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, Route
 from viewer import Viewer
-from viewer_pages import find_run, list_pages, open_page, settle
+from viewer_pages import SLOW_MS, find_run, list_pages, open_page, settle
+
+COUNT_EVENTS = """
+window.events = new Set();
+const listen = EventSource.prototype.addEventListener;
+EventSource.prototype.addEventListener = function (name, listener) {
+  listen.call(this, name, (event) => {
+    listener(event);
+    window.events.add(name);
+  });
+};
+"""
 
 
 @pytest.mark.parametrize("name", ["group", "episode", "tokens", "task"])
@@ -20,6 +31,25 @@ def test_no_answer_is_asked_for_twice(page: Page, window: BrowserContext, viewer
 
     answers = [url for url in asked if urlsplit(url).path.startswith("/api/runs")]
     assert answers
+    assert sorted(answers) == sorted(set(answers))
+
+
+def test_no_answer_is_asked_for_twice_when_a_module_comes_after_the_first_events(
+    page: Page, window: BrowserContext, viewer: Viewer
+) -> None:
+    run = find_run(window, viewer, "marbles")
+    asked, held = list[str](), list[Route]()
+    page.add_init_script(COUNT_EVENTS)
+    page.route("**/pages/tokens.js", lambda route: held.append(route))
+    page.on("request", lambda request: asked.append(request.url))
+
+    page.goto(viewer.link(list_pages(run, step=2, task="prices")["tokens"]))
+    page.wait_for_function("() => window.events.has('index') && window.events.has('run')", timeout=SLOW_MS)
+    for route in held:
+        route.continue_()
+    settle(page)
+
+    answers = [url for url in asked if urlsplit(url).path.startswith("/api/runs")]
     assert sorted(answers) == sorted(set(answers))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from astuner.episodes.containment.endings import UserInterrupt
 from astuner.episodes.containment.user_code import UserCode, find_running_code
-from astuner.runs.driver.control import RunControl, stop_on_signals
+from astuner.runs.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +66,23 @@ def test_after_the_first_signal_progress_leaves_the_second_one_to_end_the_run_at
         control.progress("rollout", 1, 8)
         with pytest.raises(UserInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_the_run_even_where_python_drops_exceptions(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, seen = {0, 1}, list[object]()
+
+    def end(reference: object) -> None:
+        seen.append(reference)
+        signal.raise_signal(number)
+
+    reference = weakref.ref(kept, end)
+    with unwind_on_sigterm(), stop_on_signals(make_control(), lambda text: None):
+        signal.raise_signal(number)
+        del kept
+        with pytest.raises(UserInterrupt):
+            time.sleep(30)
+    assert seen == [reference]
+    assert capsys.readouterr().err == ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextvars
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from astuner.contract.protocols import EpisodeStore
 from astuner.episodes.containment.endings import UserInterrupt
 from astuner.episodes.containment.user_code import make_context_of_run
-from astuner.runs.driver.signal_watch import SignalWatch
+from astuner.runs.driver.signal_watch import ENDING, SignalWatch
 
 if TYPE_CHECKING:
     from astuner.settings.plugins.hooks import Hooks
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STOPPING = "stopping: an update or a save under way is finished, then the state is saved; a second signal ends the run at once"
+AGAIN_AFTER_S = 0.05
 
 
 class RunControl:
@@ -157,6 +160,7 @@ def stop_on_signals(
         return
     before: dict[int, Any] = {}
     handlers: dict[int, Any] = {}
+    usual_hook = sys.unraisablehook
 
     @cache
     def announce() -> None:
@@ -169,7 +173,7 @@ def stop_on_signals(
                 os.write(2, f"warning: {STOPPING}\n".encode())
 
     def handle(number: int, frame: FrameType | None) -> None:
-        for ending in (signal.SIGINT, signal.SIGTERM):
+        for ending in ENDING:
             usual = before[ending]
             handlers[ending] = _interrupt if usual is signal.default_int_handler else usual
             signal.signal(ending, handlers[ending])
@@ -185,15 +189,24 @@ def stop_on_signals(
             if signal.getsignal(signal_number) is not handler:
                 signal.signal(signal_number, handler)
 
+    def see_dropped(dropped: sys.UnraisableHookArgs) -> None:
+        if issubclass(dropped.exc_type, UserInterrupt):
+            # Without a lock or an object of `threading`, which the code may hold that the signal came in.
+            _thread.start_new_thread(_interrupt_again, (next(one for one in ENDING if handlers[one] is _interrupt),))
+        else:
+            usual_hook(dropped)
+
     handlers |= {signal.SIGINT: handle, signal.SIGTERM: handle, signal.SIGUSR1: save}
     for number, handler in handlers.items():
         before[number] = signal.signal(number, handler)
     control.keep_handlers = put_back
+    sys.unraisablehook = see_dropped
     try:
         with SignalWatch(announce, end_by_force or (lambda: None)):
             yield
     finally:
         control.keep_handlers = lambda: None
+        sys.unraisablehook = usual_hook
         for signal_number, earlier in before.items():
             signal.signal(signal_number, earlier)
 
@@ -224,3 +237,9 @@ def call_without_loop(act: Callable[[], T], switch: StopSwitch) -> T:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise UserInterrupt
+
+
+def _interrupt_again(number: int) -> None:
+    """Send a signal again whose exception Python dropped, as in a callback of a weak reference, once that has returned."""
+    time.sleep(AGAIN_AFTER_S)
+    os.kill(os.getpid(), number)

@@ -35,9 +35,11 @@ export function useLive(wanted, inputs) {
 export function useConnection(run) {
   useEffect(() => {
     following.value = false;
+    // What is heard first of a run that has ended was so before: no answer has become old.
+    const unheard = new Set(["index", "run"]);
     /** @type {(name: keyof Listeners) => (data: any) => void} */
     const hand = (name) => (data) => {
-      forget("api/runs");
+      if (!unheard.delete(name) || data.status === "running") forget("api/runs");
       for (const listener of [...listeners]) listener[name]?.(data);
     };
     const stop = listen(run || null, {
