@@ -85,6 +85,21 @@ HOSTILE = {
             "ns.l|string",
         )
     },
+    **{
+        f"made for JSON, by {way}": MANY + way
+        for way in (
+            "{% set a = ns.l %}{% set b = a[1:] %}{{ b|tojson }}",
+            "{% set messages = ns.l %}{{ messages|tojson }}",
+            "{% for a in [ns] %}{{ a.l|tojson }}{% endfor %}",
+            "{% for a, b in [(ns.l, 1)] %}{{ a|tojson }}{% endfor %}",
+            "{% with a = ns.l %}{{ a|tojson }}{% endwith %}",
+            "{% macro m(a) %}{{ a|tojson }}{% endmacro %}{{ m(ns.l) }}",
+            "{% for a in messages %}{% set a = ns.l %}{{ a|tojson }}{% endfor %}",
+            "{% set a = range(99999)|map(attribute='z', default=ns.l)|list %}{{ a|tojson }}",
+        )
+    },
+    "JSON many times": "{% for i in range(99999) %}{% for j in range(40) %}{% if messages|tojson %}{% endif %}"
+    + "{% endfor %}" * 2,
     "source": "{# " + "x" * (1 << 21) + " #}",
 }
 

@@ -66,12 +66,16 @@ class _Work(Context):
         """Return the characters and values in something, each as often as it is there."""
         found, inside = 0, list(values)
         for value in inside:
-            found += len(value) if isinstance(value, _SIZED) else 1
-            _check(max(found, len(inside) * 32))
-            if isinstance(value, list | tuple):
-                inside.extend(value)
-            elif isinstance(value, dict):
-                inside += [*value, *value.values()]
+            if isinstance(value, str | bytes):
+                found += len(value)
+                continue
+            found += 1
+            if isinstance(value, list | tuple | dict):
+                _check(32 * (len(inside) + len(value)))
+                inside += value
+                if isinstance(value, dict):
+                    inside += value.values()
+        _check(found)
         self.count(4 * len(inside))
         return found
 
@@ -141,6 +145,12 @@ def _measure(context: _Work, value: Any) -> Any:
 
 
 @pass_context
+def _count(context: _Work, text: str) -> str:
+    context.count(30 + len(text) // 4)
+    return text
+
+
+@pass_context
 def _limit(context: _Work, value: Any) -> Any:
     if type(value) is not str:
         context.size(value)
@@ -179,6 +189,9 @@ def _bound_filter(name: str, original: Callable[..., Any]) -> Callable[..., Any]
 class _Bounds(NodeTransformer):
     """Lets a template count what it does."""
 
+    def __init__(self, tree: nodes.Template) -> None:
+        self.made = _find_made(tree)
+
     def visit_For(self, node: Any) -> Any:
         if node.recursive:
             raise TooMuch("it has a recursive loop; write a macro that calls itself")
@@ -189,6 +202,9 @@ class _Bounds(NodeTransformer):
         self.generic_visit(node)
         if node.name in _TEXT_FILTERS and node.node is not None:
             node.node = _filter(node.node, "_limit")
+        if node.name == "tojson" and not (node.args or node.kwargs) and _find_root(node.node) not in self.made:
+            # As large as its part of the request: it is measured afterwards alone, which takes a tenth of the time.
+            return _filter(_filter(node.node, "_tojson"), "_count")
         return node
 
     def visit_Concat(self, node: Any) -> nodes.Node:
@@ -221,6 +237,26 @@ class _Bounds(NodeTransformer):
         return _filter(node, "_limit") if node.name in ("varargs", "kwargs") and node.ctx == "load" else node
 
 
+def _find_root(value: nodes.Node | None) -> str | None:
+    """Return the name whose value, or a part of it, an expression is; None for all others."""
+    while isinstance(value, nodes.Getattr | nodes.Getitem):
+        value = value.node
+    return value.name if isinstance(value, nodes.Name) else None
+
+
+def _find_made(tree: nodes.Template) -> set[str | None]:
+    """Return the names, and None for expressions, that may hold something else than a part of what a rendering is given."""
+    loops, sets = tree.find_all(nodes.For), tree.find_all(nodes.Assign)
+    sources = [(one.target, one.iter) for one in loops] + [(one.target, one.node) for one in sets]
+    named = [(target.name, _find_root(value)) for target, value in sources if isinstance(target, nodes.Name)]
+    made: set[str | None] = {None, "loop", "varargs", "kwargs"}
+    known = {id(target) for target, _ in sources}
+    made |= {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load" and id(name) not in known}
+    while more := {name for name, root in named if root in made} - made:
+        made |= more
+    return made
+
+
 def _weigh(node: nodes.Node) -> int:
     return 2 + sum(1 for _ in node.find_all(nodes.Expr))
 
@@ -239,7 +275,8 @@ def compile_template(source: str, like: Environment) -> Template:
     own: dict[str, Callable[..., Any]] = {name: call for name, call in like.filters.items() if name != "pprint"}
     environment.filters = own | {f"_{name}": own[name] for name in _FILTERS}
     environment.filters |= {name: _bound_filter(name, own[name]) for name in _FILTERS}
-    environment.filters |= {call.__name__: call for call in (_text, _rounds, _measure, _limit, _operate)} | {"string": _text}
+    environment.filters |= {call.__name__: call for call in (_text, _rounds, _measure, _count, _limit, _operate)}
+    environment.filters["string"] = _text
     tree = environment.parse(source)
     environment.macro_weight = max(map(_weigh, tree.find_all((nodes.Macro, nodes.Block, nodes.CallBlock))), default=0) + 50
-    return environment.from_string(_Bounds().visit(tree))
+    return environment.from_string(_Bounds(tree).visit(tree))
