@@ -106,13 +106,6 @@ def test_eval_scores_a_checkpoint_like_the_run_did(cli: Cli, project: Path):
     assert metrics["val/reward/mean"] == during["val/reward/mean"]
 
 
-def test_a_dry_run_says_what_it_would_take_and_touches_nothing(cli: Cli, project: Path):
-    told = cli("run", "--conf", "tune.yaml", *SMALL, "--dry-run", cwd=project)
-    assert told.returncode == 0, told.stderr
-    assert "4 of 3 tasks x 4 episodes" in told.stdout
-    assert not (project / "launcher_record").exists()
-
-
 def test_how_many_sequences_decode_at_once_changes_no_bit(cli: Cli, project: Path):
     names = ("together", "alone")
     for name, more in zip(names, ((), ("--set=rollout.name=local", "--set=rollout.local.max_num_seqs=1")), strict=True):

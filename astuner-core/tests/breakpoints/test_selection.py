@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from astuner.breakpoints.selection import REACHED, TAGS, is_selected, note_first
 from astuner.contract.errors import UsageError
 from astuner.runs.driver.launch import start_run
 from astuner.runs.driver.run_request import RunRequest
+from astuner_devkit.project import write_project
 
 
 def test_tags_come_in_lists_in_either_spelling_and_again_and_again() -> None:
@@ -48,9 +51,16 @@ def test_without_a_question_a_breakpoint_loads_nothing_and_does_nothing() -> Non
 
 
 def test_tags_without_a_package_that_stops_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astuner.breakpoints.selection.entry_points", lambda **_: ())
+    monkeypatch.setattr("astuner.settings.plugins.functions.entry_points", lambda **_: ())
     with pytest.raises(UsageError, match=r"--db: what stops at a breakpoint is not installed: pip install .*astuner-tools"):
         start_run(RunRequest(conf=Path("none.yaml"), stop_at=["A"]))
+
+
+def test_a_dry_run_without_a_package_that_estimates_names_it(monkeypatch: pytest.MonkeyPatch, cli: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr("astuner.settings.plugins.functions.entry_points", lambda **_: ())
+    shown = cli("run", "--conf", write_project(tmp_path), "--dry-run")
+    assert shown.code == 2
+    assert re.search(r"--dry-run: what estimates a run is not installed: pip install .*astuner-tools", shown.err)
 
 
 def test_what_other_processes_reached_is_known() -> None:

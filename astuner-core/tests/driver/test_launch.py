@@ -85,30 +85,6 @@ def test_who_made_and_wrapped_each_component_is_written_down(run: Any, audited: 
     assert {row["kind"] for row in made} >= {"reader", "logger", "backbone", "tracker", "engine", "judge"}
 
 
-def test_a_dry_run_tells_its_reader_that_nothing_is_run(cli: Any, tmp_path: Path) -> None:
-    from astuner_devkit.project import write_project
-
-    (tmp_path / "own_reader.py").write_text(
-        "from astuner.contract.errors import DataError\n"
-        "class Reader:\n"
-        "    @classmethod\n"
-        "    def from_run(cls, options, run_info):\n"
-        "        raise DataError(f'made in attempt {run_info.attempt}')\n"
-    )
-    conf = write_project(tmp_path, settings={"task_reader": {"type": f"{tmp_path}/own_reader.py:Reader"}})
-    assert "made in attempt 0" in cli("run", "--conf", conf, "--dry-run").err
-    assert "made in attempt 1" in cli("run", "--conf", conf).err
-
-
-def test_a_dry_run_gives_extensions_their_options(cli: Any, run: Any, audited: dict[str, Any]) -> None:
-    from astuner_devkit.project import write_project
-
-    played = run(settings=audited)
-    conf = write_project(played.directory.parent / "again", settings=audited)
-    shown = cli("run", "--conf", conf, "--dry-run")
-    assert (shown.code, "left out" in shown.err) == (0, False)
-
-
 SIGNAL = "import os, signal, asyncio\n\ndef ask():\n    os.kill(os.getpid(), signal.SIGTERM)\n\n"
 STOPPED = {
     "while the backbone is made": (

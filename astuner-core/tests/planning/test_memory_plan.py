@@ -43,16 +43,6 @@ def test_what_fits_is_not_refused(conf: Path, monkeypatch: pytest.MonkeyPatch) -
     assert plan_run(conf).check_memory() == []
 
 
-def test_the_estimate_of_a_run_shows_its_memory(
-    conf: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    give_gpus(monkeypatch, 2, 6)
-    assert exit_code_of(["run", "--conf", str(conf), "--dry-run"]) == 0
-    out = capsys.readouterr().out
-    assert "does not fit" in out
-    assert "model.lora_rank up" in out
-
-
 @pytest.mark.parametrize(
     ("config", "why"),
     [

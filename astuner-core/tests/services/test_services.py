@@ -233,9 +233,3 @@ def test_one_that_dies_during_the_run_is_told_and_the_run_goes_on(tmp_path: Path
     said = capfd.readouterr()
     assert "service 'web' ended during the run (exit status 9)" in said.out + said.err
     assert "out of memory" in said.out + said.err
-
-
-def test_a_dry_run_names_the_services_and_starts_none(tmp_path: Path, cli: Any) -> None:
-    conf = project(tmp_path, {"web": {"command": "sleep 60"}})
-    assert "web" in cli("run", "--conf", conf, "--dry-run", "--with", "web").out
-    assert cli("run", "--conf", conf, "--dry-run", "--with", "wep").code == 2

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import FrameType
 
@@ -69,13 +68,9 @@ def is_selected(tag: str) -> bool:
 
 def load_debugger() -> Callable[[str, FrameType], None]:
     """Return what stops at a breakpoint; raises UsageError if no installed package does."""
-    from astuner.settings.plugins.kinds import GROUPS
-    from astuner.shared.install_hints import command_for
+    from astuner.settings.plugins.functions import load_function
 
-    for entry in entry_points(group=str(GROUPS["function"]), name=DEBUGGER):
-        debugger: Callable[[str, FrameType], None] = entry.load()
-        return debugger
-    raise UsageError(f"--db: what stops at a breakpoint is not installed: {command_for('function', DEBUGGER)}")
+    return load_function(DEBUGGER, "--db: what stops at a breakpoint")
 
 
 @contextmanager

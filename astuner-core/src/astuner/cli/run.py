@@ -55,8 +55,9 @@ def run(*, dry_run: bool, **asked: Any) -> None:
         raise UsageError("--accept-changes is about resuming a run: add --resume")
     enter_venv_of(request.conf, request.overrides, request.backbone)
     if dry_run:
-        from astuner.settings.planning.cost_estimate import estimate
+        from astuner.settings.plugins.functions import load_function
 
+        estimate = load_function("estimate_cost", "--dry-run: what estimates a run")
         click.echo(estimate(request.conf, request.overrides, request.backbone, request.services))
         return
     outcome = start_run(request)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from astuner.settings.config.model import Config, Model
 from astuner.settings.memory_estimate.parts import Hardware
-from astuner.settings.planning.run_advice import advise, estimate_time
+from astuner_tools.dry_run.run_advice import advise, estimate_time
 
 GPUS, NONE = Hardware(gpus=2), Hardware(gpus=0)
 

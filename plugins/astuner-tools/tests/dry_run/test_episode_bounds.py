@@ -11,7 +11,7 @@ from attrs import evolve
 from astuner.contract.schema import Split, Task
 from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.settings.config.model import Config
-from astuner.settings.planning.episode_bounds import bound_training_episodes, count_validation_episodes
+from astuner_tools.dry_run.episode_bounds import bound_training_episodes, count_validation_episodes
 
 STEPS = 5
 

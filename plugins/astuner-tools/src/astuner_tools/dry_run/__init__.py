@@ -1,0 +1,1 @@
+"""`astuner run --dry-run`: what a run would take."""
