@@ -41,9 +41,11 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_it_shows_what_a_run_takes_and_touches_nothing(conf: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     give_gpus(monkeypatch, 2, 6)
+    acme = conf.with_name("acme.py")
+    acme.write_text(acme.read_text().replace("plans_memory=True", "plans_memory=True, trains=True"))
     shown = cli("run", "--conf", conf, "--dry-run")
     assert shown.code == 0, shown.err
-    assert "3 of 1 tasks x 8 episodes" in shown.out
+    assert "3 of 1 tasks x 4 episodes" in shown.out
     assert "does not fit" in shown.out
     assert "model.lora_rank up" in shown.out
     assert not (conf.parent / "launcher_record").exists()

@@ -39,10 +39,10 @@ def memory(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: 
     from astuner.settings.planning.key_coverage import HonourTable
     from astuner.settings.planning.machine_settings import make_run_info
     from astuner.settings.planning.memory_plan import look_at_hardware, plan_memory
-    from astuner_tools.config_memory.memory_table import format_report
     from astuner.settings.plugins.catalog import Catalog
     from astuner.settings.plugins.component import Component
     from astuner.settings.plugins.drivers import load
+    from astuner_tools.config_memory.memory_table import format_report
 
     enter_venv_of(conf, overrides, backbone)
     loaded = load_config(conf, overrides, backbone)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from astuner.contract.protocols import ReaderTraits, read_traits
-from astuner_tools.dry_run.episode_bounds import bound_training_episodes, count_validation_episodes
 from astuner.settings.planning.memory_plan import look_at_hardware
-from astuner_tools.config_memory.memory_table import format_report
 from astuner.settings.planning.plan import plan_run
-from astuner_tools.dry_run.run_advice import advise, estimate_time
 from astuner.settings.planning.service_choice import check_names
 from astuner.settings.plugins.drivers import load_with_traits
+from astuner_tools.config_memory.memory_table import format_report
+from astuner_tools.dry_run.episode_bounds import bound_training_episodes, count_validation_episodes
+from astuner_tools.dry_run.run_advice import advise, estimate_time
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Reader
