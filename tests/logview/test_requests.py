@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route
 from viewer import Viewer
-from viewer_pages import SLOW_MS, find_run, list_pages, open_page, settle
+from viewer_pages import SLOW_MS, ask, find_run, list_pages, open_page, settle
 
 COUNT_EVENTS = """
 window.events = new Set();
@@ -51,6 +51,21 @@ def test_no_answer_is_asked_for_twice_when_a_module_comes_after_the_first_events
 
     answers = [url for url in asked if urlsplit(url).path.startswith("/api/runs")]
     assert sorted(answers) == sorted(set(answers))
+
+
+def test_the_answers_of_a_run_that_was_left_are_asked_for_again(page: Page, window: BrowserContext, viewer: Viewer) -> None:
+    run = find_run(window, viewer, "marbles")
+    other = next(one["id"] for one in ask(window, viewer, "/api/runs")["runs"] if one["id"] != run)
+    tokens = list_pages(run, step=2, task="prices")["tokens"]
+    open_page(page, viewer, tokens)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+
+    for address in (f"/r/{other}/episodes", tokens):
+        page.evaluate("(address) => { location.hash = address; }", f"#{address}")
+        settle(page)
+
+    assert asked.count(f"/api/runs/{run}/stream") == 1
 
 
 def test_the_first_tokens_are_asked_for_before_the_modules_of_their_page(

@@ -2,7 +2,7 @@
 /** A running run: one connection for its events, which pages share, and following the newest failure. */
 import { signal, useEffect } from "./html.js";
 import { navigate, to } from "./route.js";
-import { forget, listen } from "./source.js";
+import { api, forget, listen } from "./source.js";
 
 /** @typedef {import("./types.js").RunRow} RunRow */
 /** @typedef {import("./types.js").StepEvent} StepEvent */
@@ -36,7 +36,7 @@ export function useConnection(run) {
   useEffect(() => {
     following.value = false;
     // What is heard first of a run that has ended was so before: no answer has become old.
-    const unheard = new Set(["index", "run"]);
+    const unheard = new Set(run ? ["index", "run"] : []);
     /** @type {(name: keyof Listeners) => (data: any) => void} */
     const hand = (name) => (data) => {
       if (!unheard.delete(name) || data.status === "running") forget("api/runs");
@@ -63,6 +63,8 @@ export function useConnection(run) {
     return () => {
       connection.value = "off";
       stop();
+      // Nobody says any more when they become old.
+      if (run) forget(api(["runs", run]));
     };
   }, [run]);
 }
