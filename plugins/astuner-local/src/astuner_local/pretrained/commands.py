@@ -21,7 +21,9 @@ Examples:
 @model.command(epilog=FETCH_EXAMPLE)
 @click.argument("name")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The folder to write; ~/.cache/astuner/models/NAME by default, for all projects."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="The folder to write; ~/.cache/astuner/models/NAME by default, for all projects.",
 )
 @click.option(
     "--from",
@@ -51,7 +53,7 @@ def fetch(name: str, out: Path | None, source: Path | None, dtype: str) -> None:
     state = "is there already" if found.impression is None else f"{found.impression.parameters / 1e6:.1f} M parameters"
     click.echo(f"{found.directory}: {found.title}, {state}, {size:.0f} MB, licence: {found.licence}")
     if (seen := found.impression) is not None:
-        click.echo(f"checked: perplexity on plain English {seen.perplexity:.3g}; \"The capital of France is\" → \"{seen.answer}\"")
+        click.echo(f'checked: perplexity on plain English {seen.perplexity:.3g}; "The capital of France is" → "{seen.answer}"')
     click.echo("Go on with:")
     if name in read_known_models():
         click.echo(f"  astuner quickstart my-shop --model {name}")

@@ -12,15 +12,20 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from astuner.contract.errors import UsageError
+from astuner.settings.config.pretrained import guard_loading
 from astuner_local.pretrained.gguf_file import Vocabulary
 from astuner_local.pretrained.tokenizer import find_splitting, make_tokenizer
 from astuner_local.tiny.maker import disable_progress_bars
 from astuner_local.tiny.tokenizer import save_tokenizer
 
+KEY = "the GGUF file"
+
 
 def convert(file: Path, vocabulary: Vocabulary, out: Path, dtype: str) -> None:
-    """Write weights, tokenizer, chat template and end tokens; raises `UsageError` for models that transformers does not read."""
-    tokenizer = make_tokenizer(vocabulary, find_splitting(vocabulary.splitting, file))
+    """Write weights, tokenizer, chat template and end tokens; raises `ConfigError` for models that transformers cannot read."""
+    splitting = find_splitting(vocabulary.splitting, file)
+    with guard_loading(file, KEY):
+        tokenizer = make_tokenizer(vocabulary, splitting)
     with disable_progress_bars():
         _load_plain(file, vocabulary).to(getattr(torch, dtype)).save_pretrained(out)
         save_tokenizer(tokenizer, out)
@@ -28,15 +33,11 @@ def convert(file: Path, vocabulary: Vocabulary, out: Path, dtype: str) -> None:
 
 def _load_plain(file: Path, vocabulary: Vocabulary) -> Any:
     """Return the model in float32 as if it had never been quantised: transformers refuses to save one that was."""
-    try:
-        # The loader draws a bar, in a log too.
-        with redirect_stderr(StringIO()):
-            quantised = AutoModelForCausalLM.from_pretrained(
-                str(file.parent), gguf_file=file.name, dtype=torch.float32, trust_remote_code=False
-            )
-    # Of other architectures, and of tensors whose kind it does not know.
-    except (ValueError, KeyError, NotImplementedError) as error:
-        raise UsageError(f"{file}: transformers cannot read this model: {error}") from error
+    # The loader draws a bar, in a log too.
+    with guard_loading(file, KEY), redirect_stderr(StringIO()):
+        quantised = AutoModelForCausalLM.from_pretrained(
+            str(file.parent), gguf_file=file.name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
+        )
     config = quantised.config
     for left in ("quantization_config", "_pre_quantization_dtype", "_name_or_path", "_model_name_or_path"):
         config.__dict__.pop(left, None)
@@ -51,6 +52,9 @@ def _load_plain(file: Path, vocabulary: Vocabulary) -> Any:
     model.tie_weights()
     tied = set(model.all_tied_weights_keys or ())
     if missing := sorted({*lost.missing_keys, *lost.unexpected_keys} - tied):
-        raise UsageError(f"{file}: some of its weights have no place in transformers' model, or are missing: {', '.join(missing[:5])}")
+        raise UsageError(
+            f"{file}: some of its weights have no place in transformers' model, or are missing: {', '.join(missing[:5])}"
+        )
     model.generation_config = GenerationConfig.from_model_config(config)
+    model.generation_config.eos_token_id = list(vocabulary.ends) if len(vocabulary.ends) > 1 else vocabulary.ends[0]
     return model

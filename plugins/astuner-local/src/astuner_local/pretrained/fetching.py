@@ -91,11 +91,11 @@ def _convert_checked(file: Path, out: Path, dtype: str, known: KnownModel | None
     from astuner_local.pretrained.conversion import convert
     from astuner_local.pretrained.forward_check import check_forward
 
-    end = vocabulary.tokens[vocabulary.named["eos_token"]]
-    if known is not None and (vocabulary.splitting != known.splitting or end not in known.turn_ends):
+    ends = tuple(vocabulary.tokens[number] for number in vocabulary.ends)
+    if known is not None and (vocabulary.splitting, ends) != (known.splitting, known.turn_ends):
         raise UsageError(
-            f"{file}: is not {known.title}: it splits texts as {vocabulary.splitting!r} and ends answers with {end!r}, and not "
-            f"{known.splitting!r} and {' or '.join(map(repr, known.turn_ends))}"
+            f"{file}: is not {known.title}: it splits texts as {vocabulary.splitting!r} and ends answers with {', '.join(ends)}, "
+            f"and not {known.splitting!r} and {', '.join(known.turn_ends)}"
         )
     convert(file, vocabulary, out, dtype)
     return check_forward(out, known)
@@ -118,7 +118,9 @@ def _read_record(directory: Path) -> Any:
 
 def _write_card(name: str, known: KnownModel | None, source: Path | None) -> str:
     origin = source.name if source is not None else known.requirement if known is not None else name
-    text = f"Converted by `astuner model fetch {name}` from the GGUF file of `{origin}`, whose rounding of the weights it keeps.\n"
+    text = (
+        f"Converted by `astuner model fetch {name}` from the GGUF file of `{origin}`, whose rounding of the weights it keeps.\n"
+    )
     if known is None:
         return f"# {name}\n\n{text}"
     head = f"---\nlicense: {known.licence.lower()}\nbase_model: {known.hub_id}\n---\n"

@@ -50,8 +50,8 @@ def check_forward(directory: Path, known: KnownModel | None) -> Impression:
         raise RunFailed("the converted model computes no finite numbers: its file is damaged, or of a kind that is read wrongly")
     if known is not None and (found.answer != known.answer or found.perplexity > known.most_perplexity):
         raise RunFailed(
-            f"the converted model is not {known.title}: after {prompt!r} it says {found.answer!r} and not {known.answer!r}, and its "
-            f"perplexity on plain English is {found.perplexity:.4g}, where at most {known.most_perplexity:g} is right"
+            f"the converted model is not {known.title}: after {prompt!r} it says {found.answer!r} and not {known.answer!r}, and "
+            f"its perplexity on plain English is {found.perplexity:.4g}, where at most {known.most_perplexity:g} is right"
         )
     return found
 

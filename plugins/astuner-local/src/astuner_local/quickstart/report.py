@@ -22,6 +22,7 @@ def report(
     after: Sequence[Group],
     *,
     title: str,
+    step: int,
     project: Path,
     run: Path,
     viewers: Sequence[str] = (),
@@ -29,13 +30,16 @@ def report(
 ) -> str:
     """Return the text; `before` and `after` are the groups of the two validations, and the paths are shown as given.
 
-    `title` says what the validation was; `viewers` are commands, typed in the project, that show what the loggers have written; `run_viewers` show a run, whose
-    directory is typed after them.
+    `title` says what the validation was, and `step` is one whose episodes are worth a look. `viewers` are commands, typed in the
+    project, that show what the loggers have written; `run_viewers` show a run, whose directory is typed after them.
     """
     shown = _relative_to(run, project)
     browsers = [(f"{command} {shown}", "every step, group, episode and token, in a browser") for command in run_viewers]
     browsers += [(command, "the curves of all runs, in a browser") for command in viewers]
-    return "\n".join([title, *_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run, browsers)])
+    worst = (f"astuner episodes {shlex.quote(run.name)} --step {step} --lowest 1", f"the worst episode of step {step}")
+    return "\n".join(
+        [title, *_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run, [*browsers, worst])]
+    )
 
 
 def _numbers(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:

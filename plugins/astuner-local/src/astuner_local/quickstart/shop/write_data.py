@@ -8,15 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
-THINGS = """
-apple armchair backpack ball banana basket bell belt bench bicycle blanket book boot bottle bowl box bracelet bread broom brush bucket
-cake calendar camera candle cap card carpet carrot chain chair cheese clock coat coin comb compass cup curtain cushion desk dictionary
-doll drill drum envelope fan flag flashlight flute fork frame glove grape guitar hammer hat heater helmet hook iron jacket jar kettle
-key kite knife ladder lamp lantern lemon map mask mattress melon mirror mug nail necklace needle notebook onion oven paddle painting
-pan peach pear pencil piano pillow plate poster potato purse puzzle radio ring robe rope rug ruler sandal scarf scooter shelf shirt
-shoe shovel soap sofa spoon stamp stool stove suitcase sweater table teapot tent toaster tomato towel tray trumpet umbrella vase
-violin wallet watch wheel whistle wrench
-""".split()
+THINGS = Path(__file__).with_name("things.txt").read_text(encoding="utf-8").split()
 HELD_OUT = 40
 """Things for validation."""
 
