@@ -18,15 +18,17 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from astuner import Run
 
 PROSE = """\
-Bread is older than writing. Long before there were ovens, people roasted grain, ground it between two stones, mixed the flour
-with water and baked flat cakes on hot rocks. Somebody let the dough stand for too long, and found that it rose: yeast from the air
-had begun to live on it. In the towns of the Middle Ages bakers had to obey strict rules about the weight and the price of a loaf,
-and in some places a dishonest baker was dipped into the river in a basket. Today most bread is made by machines within a few
-hours, but many people have gone back to dough that takes two days, because it tastes better and keeps for longer."""
+Bread is older than writing. Long before there were ovens, people roasted grain, ground it between two stones, mixed the
+flour with water and baked flat cakes on hot rocks. Somebody let the dough stand for too long, and found that it rose:
+yeast from the air had begun to live on it. In the towns of the Middle Ages bakers had to obey strict rules about the
+weight and the price of a loaf, and in some places a dishonest baker was dipped into the river in a basket. Today most
+bread is made by machines within a few hours, but many people have gone back to dough that takes two days, because it
+tastes better and keeps for longer."""
 ARITHMETIC = """\
-A farmer has twelve hens. Each of them lays five eggs a week, and he sells a dozen eggs for three dollars. How much does he earn in
-four weeks? A train leaves at a quarter past eight and needs two hours and fifty minutes. When does it arrive? Anna reads twenty
-pages in the morning and half as many in the evening. How many days does she need for a book of three hundred pages?"""
+A farmer has twelve hens. Each of them lays five eggs a week, and he sells a dozen eggs for three dollars. How much does
+he earn in four weeks? A train leaves at a quarter past eight and needs two hours and fifty minutes. When does it
+arrive? Anna reads twenty pages in the morning and half as many in the evening. How many days does she need for a book
+of three hundred pages?"""
 PROMPTS = (
     "What is the capital of Italy?",
     "What is 3 + 4?",

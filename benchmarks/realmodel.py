@@ -1,8 +1,8 @@
 """The tutorials on a pretrained model of 0.1 billion parameters: three seeds each, a coin as reward, and other settings.
 
-`python benchmarks/realmodel.py HOME --model DIRECTORY` plays in HOME what the file of results lacks, one run at a time, and adds a
-line for each. `docs/write_realmodel.py` makes the pages' tables and curves of that file. CPU seconds are those of the run's own
-process; one thread.
+`python benchmarks/realmodel.py HOME --model DIRECTORY` plays in HOME what the file of results lacks, one run at a time, and
+adds a line for each. `docs/write_realmodel.py` makes the pages' tables and curves of that file. CPU seconds are those of the
+run's own process; one thread.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def run_astuner(arguments: Sequence[str], home: Path, log: Path) -> Row:
 
     Raises:
         RuntimeError: the command failed; its last lines are shown.
+
     """
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     began = time.monotonic()
@@ -181,9 +182,9 @@ def read_metrics(row: Row, prefix: str) -> Row:
         "success/rate": "success",
         "success/count": "episodes",
         "reward/mean": "reward",
-        "actor/kl_loss": "kl",
-        "actor/entropy": "entropy",
-        "tokens/sampled": "tokens",
+        "kl/mean": "kl",
+        "entropy/mean": "entropy",
+        "tokens/generated": "tokens",
     }
     names |= {f"reward/{part}": part for part in ("looked", "form", "positive", "listened")}
     found = {short: row[prefix + name] for name, short in names.items() if row.get(prefix + name) is not None}
@@ -196,8 +197,8 @@ def check(folder: Path, begin: Path, options: Sequence[str], log: Path) -> Row:
     greedy = ["--set=rollout.val_kwargs.do_sample=false", "--set=model.dtype=float32"]
     found = {}
     for when, path in (("before", begin), ("after", folder / "tuned")):
-        known = begin.parent / f"{folder.name.split('-')[0]}-greedy.json"
-        if when == "before" and known.exists() and os.access(known, os.W_OK):
+        known = folder.parent / f"{folder.name.split('-')[0]}-greedy.json"
+        if when == "before" and known.exists():
             found["before"] = json.loads(known.read_text())
             continue
         arguments = [
@@ -211,7 +212,7 @@ def check(folder: Path, begin: Path, options: Sequence[str], log: Path) -> Row:
         ]
         run_astuner(arguments, folder, log)
         found[when] = read_curves(folder / "launcher_record" / f"{when}.eval")["validation"][0]
-        if when == "before" and os.access(known.parent, os.W_OK):
+        if when == "before":
             known.write_text(json.dumps(found["before"]))
     script = Path(__file__).with_name("model_changes.py")
     command = [sys.executable, str(script), str(begin), str(folder / "tuned"), str(folder / "launcher_record" / "after.eval")]
