@@ -1,7 +1,7 @@
 """The tutorials on a pretrained model of 0.1 billion parameters: three seeds each, a coin as reward, and other settings.
 
 `python benchmarks/realmodel.py HOME --model DIRECTORY` plays in HOME what the file of results lacks, one run at a time, and
-adds a line for each. `docs/write_realmodel.py` makes the pages' tables and curves of that file. CPU seconds are those of the
+adds a line for each, and to `realmodel.log` how it went. `docs/write_realmodel.py` makes the pages' tables and curves of that file. CPU seconds are those of the
 run's own process; one thread.
 """
 
@@ -22,6 +22,7 @@ from attrs import field, frozen
 
 REPOSITORY = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_suffix(".jsonl")
+LOG = Path(__file__).with_suffix(".log")
 CACHED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "astuner" / "models" / "smollm2-135m"
 COIN = {"task_judge.judge_protocol": "./judge.py:Coin"}
 OTHER_SIDE = {"task_judge.judge_protocol": "./judge.py:OtherSide"}
@@ -220,6 +221,13 @@ def check(folder: Path, begin: Path, options: Sequence[str], log: Path) -> Row:
     return {"greedy": found, "changes": json.loads(changes.stdout)}
 
 
+def say(line: str) -> None:
+    """Print a line, and add it to the log."""
+    print(line, flush=True)
+    with LOG.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
 def main() -> None:
     """Play what is missing."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -234,16 +242,16 @@ def main() -> None:
         lines = arguments.results.read_text(encoding="utf-8").splitlines() if arguments.results.exists() else []
         if arguments.only not in chosen.name or chosen.name in {json.loads(line)["play"] for line in lines}:
             continue
-        print(f"{time.strftime('%H:%M:%S')} {chosen.name}", flush=True)
+        say(f"{time.strftime('%H:%M:%S')} {chosen.name}")
         try:
             row = play(chosen, home, model)
         except (RuntimeError, subprocess.CalledProcessError) as error:
-            print(f"  failed: {error}\n{getattr(error, 'stderr', '')}", flush=True)
+            say(f"  failed: {error}\n{getattr(error, 'stderr', '')}")
             continue
         with arguments.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         rates = [100 * found["success"] for found in row["validation"]]
-        print(f"  success {rates[0]:.1f} → {rates[-1]:.1f} %, {row['cpu_s']:.0f} CPU s, {row['wall_s']:.0f} s", flush=True)
+        say(f"  success {rates[0]:.1f} → {rates[-1]:.1f} %, {row['cpu_s']:.0f} CPU s, {row['wall_s']:.0f} s")
 
 
 if __name__ == "__main__":
