@@ -1,8 +1,8 @@
 """The tutorials on a pretrained model of 0.1 billion parameters: three seeds each, a coin as reward, and other settings.
 
 `python benchmarks/realmodel.py HOME --model DIRECTORY` plays in HOME what the file of results lacks, one run at a time, and
-adds a line for each, and to `realmodel.log` how it went. `docs/write_realmodel.py` makes the pages' tables and curves of that file. CPU seconds are those of the
-run's own process; one thread.
+adds a line for each; `realmodel.log` says how it went. `docs/write_realmodel.py` makes the pages' tables and curves of that
+file. CPU seconds are those of the run's own process; one thread.
 """
 
 from __future__ import annotations
