@@ -93,7 +93,7 @@ def list_sizes() -> Iterator[Play]:
         "num_repeat 16 of 3 tasks": {"rollout.num_repeat": 16, "data.train_batch_size": 3},
         "no divergence": {"trainer_common.use_kl_loss": False},
         "kl_loss_coef 0.1": {"trainer_common.kl_loss_coef": 0.1},
-        "float32": {"model.dtype": "float32"},
+        "bfloat16": {"model.dtype": "bfloat16"},
     }
     for arm, settings in arms.items():
         yield Play(tutorial="shop", arm=arm, settings=settings, checked=False)
