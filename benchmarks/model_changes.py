@@ -16,6 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from astuner import Run
+from astuner.contract.token_streams import stream_ids
 
 PROSE = """\
 Bread is older than writing. Long before there were ovens, people roasted grain, ground it between two stones, mixed the
@@ -78,9 +79,9 @@ def compare_answers(model: Any, directory: Path) -> tuple[int, int]:
     """
     equal = count = 0
     for episode, _ in zip(Run(directory).episodes(split="validation"), range(EPISODES), strict=False):
-        for call in episode.calls:
-            recorded = list(call.output_ids)
-            equal += generate(model, list(call.prompt_ids), len(recorded)) == recorded
+        for number, call in enumerate(episode.calls):
+            whole, recorded = stream_ids(episode.calls, number).tolist(), list(call.output_ids)
+            equal += generate(model, whole[: len(whole) - len(recorded)], len(recorded)) == recorded
             count += 1
     return equal, count
 
