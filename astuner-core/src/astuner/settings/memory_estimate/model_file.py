@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from astuner.settings.config.pretrained import find_download
+from astuner.settings.config.pretrained import explain_unreachable, find_download
 
 NAME = "config.json"
 
@@ -39,7 +39,7 @@ def find_longest_context(config: Mapping[str, Any]) -> int | None:
 
 
 def _find_on_hub(name: str, fetch: bool) -> Path | None:
-    if (downloaded := find_download(name, NAME)) is not None or not fetch:
+    if (downloaded := find_download(name, NAME)) is not None or not fetch or explain_unreachable(name):
         return downloaded
     try:
         from huggingface_hub import hf_hub_download

@@ -21,6 +21,8 @@ def report(
     before: Sequence[Group],
     after: Sequence[Group],
     *,
+    title: str,
+    step: int,
     project: Path,
     run: Path,
     viewers: Sequence[str] = (),
@@ -28,17 +30,19 @@ def report(
 ) -> str:
     """Return the text; `before` and `after` are the groups of the two validations, and the paths are shown as given.
 
-    `viewers` are commands, typed in the project, that show what the loggers have written; `run_viewers` show a run, whose
-    directory is typed after them.
+    `title` says what the validation was, and `step` is one whose episodes are worth a look. `viewers` are commands, typed in the
+    project, that show what the loggers have written; `run_viewers` show a run, whose directory is typed after them.
     """
     shown = _relative_to(run, project)
     browsers = [(f"{command} {shown}", "every step, group, episode and token, in a browser") for command in run_viewers]
     browsers += [(command, "the curves of all runs, in a browser") for command in viewers]
-    return "\n".join([*_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run, browsers)])
+    worst = (f"astuner episodes {shlex.quote(run.name)} --step {step} --lowest 1", f"the worst episode of step {step}")
+    return "\n".join(
+        [title, *_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run, [*browsers, worst])]
+    )
 
 
 def _numbers(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
-    yield "Validation, greedy, on operands that no training question has:"
     rows = [("", "before", "after"), *_rows(_list_episodes(before), _list_episodes(after))]
     for name, *columns in rows:
         yield f"  {name:<24}" + "".join(f"{column:>9}" for column in columns)
@@ -73,7 +77,7 @@ def _episodes(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
         yield ""
         return
     for old, new in changed[:SHOWN_EPISODES]:
-        yield f"{old.task.main_query}  (answer: {old.task.metadata.get('answer')})"
+        yield f"{old.task.main_query}  (answer: {old.task.metadata.get('answer', old.task.metadata.get('price'))})"
         for title, episode in (("before", old), ("after", new)):
             yield f"  {title}"
             # The first line names the episode, as the title does.

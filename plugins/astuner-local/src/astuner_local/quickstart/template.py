@@ -13,6 +13,7 @@ from astuner.contract.errors import UsageError
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load
 from astuner.shared.install_hints import command_for
+from astuner_local.quickstart.shop.write_data import write_tasks
 from astuner_local.tiny.arithmetic import HELD_OUT, SHOWN, distinct_questions
 
 TRAINING_TASKS = 320
@@ -25,6 +26,7 @@ WRITER = "config_schema"
 
 SEED_LINE = "  seed: 0\n"
 LOGGER_LINE = "    logger: [console]\n"
+MODEL_SLOT = "MODEL"
 """The slots in the template of `tune.yaml`."""
 
 CHARTS = "tensorboard"
@@ -43,22 +45,33 @@ def check_free(directory: Path) -> None:
 
 def write_project(directory: Path, seed: int, *, charts: bool = False) -> None:
     """Write everything but the model; `charts` adds the logger that draws curves, if `can_draw_charts`."""
-    for template in resources.files(__package__).joinpath("project").iterdir():
+    _write_files(directory, "project", seed, charts=charts)
+    tasks = directory / "tasks"
+    tasks.mkdir()
+    random = Random(seed)
+    _write_tasks(tasks / "train.jsonl", random, SHOWN, TRAINING_TASKS)
+    _write_tasks(tasks / "validation.jsonl", random, HELD_OUT, VALIDATION_TASKS)
+
+
+def write_shop(directory: Path, seed: int, model: str, *, charts: bool = False) -> None:
+    """Write the project whose agent has a pretrained model, `model` as a YAML can have it; `charts` as in `write_project`."""
+    _write_files(directory, "shop", seed, charts=charts, model=model)
+    tasks = directory / "tasks"
+    tasks.mkdir()
+    write_tasks(tasks, seed)
+
+
+def _write_files(directory: Path, project: str, seed: int, *, charts: bool, model: str = "") -> None:
+    for template in resources.files(__package__).joinpath(project).iterdir():
         if template.is_file():
             (directory / template.name).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
     configuration = directory / "tune.yaml"
     text = configuration.read_text(encoding="utf-8").replace(SEED_LINE, f"  seed: {seed}\n")
     if charts:
         text = text.replace(LOGGER_LINE, f"    logger: [console, {CHARTS}]\n")
-    configuration.write_text(text, encoding="utf-8")
-
+    # JSON is YAML, whatever is in the path.
+    configuration.write_text(text.replace(MODEL_SLOT, json.dumps(model, ensure_ascii=False)), encoding="utf-8")
     _write_schema(directory / SCHEMA)
-
-    tasks = directory / "tasks"
-    tasks.mkdir()
-    random = Random(seed)
-    _write_tasks(tasks / "train.jsonl", random, SHOWN, TRAINING_TASKS)
-    _write_tasks(tasks / "validation.jsonl", random, HELD_OUT, VALIDATION_TASKS)
 
 
 def can_draw_charts() -> bool:
