@@ -16,7 +16,7 @@ COLOURS = ("#1f6feb", "#2da44e", "#8250df")
 COIN = "#8c959f"
 WIDTH, HEIGHT = 290, 190
 """Of the inside of a panel."""
-LEFT, TOP, GAP, BELOW = 46, 44, 34, 70
+LEFT, TOP, GAP, BELOW = 54, 44, 34, 70
 TICKS = (0, 25, 50, 75, 100)
 
 Row = dict[str, Any]
