@@ -143,7 +143,7 @@ def test_the_backbone_trains_and_the_command_says_what_changed_and_how_to_go_on(
 def test_the_options_reach_the_backbone(start: Any) -> None:
     ended = start("--holdout", "0", "--epochs", "7", "--lr", "0.01", "--batch-size", "4", "--set", "seed=5")
     assert "10+0 rows, 7 epochs of 4, 0.01, seed 5" in ended.err
-    assert "astuner run --conf project.yaml --set=seed=5 --set model.path=./out" in ended.out
+    assert "astuner run --conf project.yaml --set seed=5 --set model.path=./out" in ended.out
 
 
 def test_everything_wrong_with_the_demonstrations_is_said_at_once_and_nothing_is_left(start: Any, project: Path) -> None:
