@@ -87,7 +87,7 @@ def compute_sign_test(better: int, worse: int) -> float:
 
 
 def count_missing_tasks(differences: Sequence[float]) -> int | None:
-    """Return how many more tasks would show a difference of this size in four of five evaluations; None if there is no difference.
+    """Return how many more tasks would show a difference of this size in four of five evaluations; None without one.
 
     The usual sample size of a paired comparison, ((z₀.₉₇₅ + z₀.₈) · s / d)², as in Miller, "Adding Error Bars to Evals" (2024,
     arXiv 2411.00640), section 5.

@@ -14,7 +14,7 @@ from astuner.settings.plugins.kinds import GROUPS
 from astuner.shared.known_packages import read_known_packages
 
 PREFIX = "suite."
-"""A suite is an entry point of this name in `astuner.functions`: called with what follows the colon, it returns keys and values."""
+"""An entry point of this name in `astuner.functions` is a suite: it takes what follows the colon, and returns keys and values."""
 
 PLAIN: Mapping[str, Any] = {
     "task_judge.judge_protocol": None,

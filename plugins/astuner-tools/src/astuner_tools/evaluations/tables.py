@@ -122,9 +122,9 @@ def _describe_settings(evaluation: Evaluation) -> str:
 
 def _explain(evaluation: Evaluation) -> str:
     several = (
-        " Differences are those of the same tasks, with the interval of the paired bootstrap over tasks. `better` and `worse` count "
-        "tasks; p is that of the exact sign test (McNemar's, with one episode by task). `decided`: the interval excludes 0; "
-        "otherwise the number of tasks with which a difference of this size would be found in four of five evaluations."
+        " Differences are those of the same tasks, with the interval of the paired bootstrap over tasks. `better` and `worse` "
+        "count tasks; p is that of the exact sign test (McNemar's, with one episode by task). `decided`: the interval excludes "
+        "0; otherwise the number of tasks with which a difference of this size would be found in four of five evaluations."
         if evaluation.differences
         else ""
     )
