@@ -68,8 +68,10 @@ def estimate_share(shares: Sequence[float], episodes: Sequence[int]) -> Figure:
     total, tasks = float(weights.sum()), len(found)
     share = float((found * weights).sum() / total)
     variance = float((((found - share) * weights) ** 2).sum()) / total**2 * (tasks / (tasks - 1) if tasks > 1 else 1.0)
-    trials = share * (1 - share) / variance if variance > 0 else float(tasks)
-    trials = min(total, max(float(tasks), trials))
+    if share in (0.0, 1.0):
+        trials = float(tasks)
+    else:
+        trials = min(total, max(float(tasks), share * (1 - share) / variance)) if variance > 0 else total
     z = find_normal_quantile((1 + LEVEL) / 2)
     middle = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z / (1 + z**2 / trials) * math.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
