@@ -64,7 +64,7 @@ class PlayedDemonstrations:
         made = list(make_rows(episode)) if episode.completed else []
         self.empty += not made
         for row in made:
-            key = json.dumps([row["messages"], row.get("tools")], ensure_ascii=False, sort_keys=True)
+            key = _make_key(row)
             if key in self._known:
                 self.repeated += 1
                 continue
@@ -166,6 +166,16 @@ def read_episodes(choice: EpisodeChoice) -> tuple[list[Demonstration], list[str]
             Demonstration(file=index.path, line=number, messages=messages, tools=tools, untrained=untrained, name=row["episode"])
         )
     return made, [f"{choice.run}: {found.describe()}", *notes]
+
+
+def _make_key(row: Row) -> str:
+    """Return a text that two conversations share if they are equal but for the ids of their calls, which are drawn at random."""
+    text = json.dumps([row["messages"], row.get("tools")], ensure_ascii=False, sort_keys=True)
+    calls = (call for message in row["messages"] for call in message.get("tool_calls") or ())
+    for number, call in enumerate(calls):
+        if call.get("id"):
+            text = text.replace(json.dumps(call["id"], ensure_ascii=False), f"call {number}")
+    return text
 
 
 def _find_tools(calls: tuple[Call, ...], call: Call) -> tuple[Mapping[str, Any], ...]:

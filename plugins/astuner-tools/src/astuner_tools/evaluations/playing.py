@@ -57,6 +57,7 @@ def play_contestants(match: Match, contestants: Sequence[Contestant], say: Calla
             say(f"contestant {number} of {len(contestants)}: {one.name} ({one.source})")
         with restore_process_state(home):
             played.append(_play(one, request))
+        say(f"  {played[-1].directory}")
     return played
 
 

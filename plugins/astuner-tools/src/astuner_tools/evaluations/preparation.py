@@ -42,7 +42,7 @@ def prepare(request: RunRequest, checkpoints: Sequence[str], apis: Sequence[str]
         "suite": suite,
         "episodes_per_task": config.trainer_common.val_pass_n,
         "seed": config.seed,
-        "temperature": sampling.temperature if sampling.do_sample else 0,
+        "temperature": f"{sampling.temperature if sampling.do_sample else 0:g}",
         "astuner": version("astuner-core"),
     }
     return Preparation(

@@ -60,7 +60,8 @@ _DIFFERENCE_HEAD = ("contestant", "tasks", "reward", "95 %", "success", "95 %", 
 
 def _title(evaluation: Evaluation, what: str, source: str | None = None) -> str:
     tasks = {one.tasks for one in evaluation.standings if one.source == source}
-    return f"{what}: {max(tasks)}, {evaluation.settings['episodes_per_task']} each"
+    number, each = max(tasks), evaluation.settings["episodes_per_task"]
+    return f"{what} ({number:,}, {each} episode{'s' * (each != 1)} each)"
 
 
 def _rate(one: Standing) -> Sequence[str]:
