@@ -52,12 +52,12 @@ def test_the_wrong_token_is_named_with_its_place_and_what_would_teach_it() -> No
     misses = (Miss(0, 5, APPLE), Miss(1, 5, APPLE), Miss(2, 5, PEAR))
     fit = Fit(loss=0.172, accuracy=0.75, tokens=12, misses=misses)
     assert explain(0.074, fit, [record(7, PLUM), record(8, PLUM), record(9, FIG)]) == (
-        "warning: the loss of held-out demonstrations, 0.172, is 2.3 times that of trained ones, 0.074: part of what was trained is "
-        "remembered and does not carry over to new tasks\n"
+        "warning: the loss of held-out demonstrations, 0.172, is 2.3 times that of trained ones, 0.074: part of what was trained "
+        "is remembered and does not carry over to new tasks\n"
         "  'plum' is wrong in 2 of 2 places ('apple' instead), first in demos.jsonl:7, after 'repeat plum the word is'\n"
         "  'fig' is wrong in 1 of 1 places ('pear' instead), first in demos.jsonl:9, after 'repeat fig the word is'\n"
-        "  3 of the wrong tokens repeat the prompt after 'the word is', where the trained demonstrations have 2 different tokens: "
-        "repeating is learnt from variety, not from passes. Add demonstrations with other values there, 300 or more"
+        "  3 of the wrong tokens repeat the prompt after 'the word is', where the trained demonstrations have 2 different "
+        "tokens: repeating is learnt from variety, not from passes. Add demonstrations with other values there, 300 or more"
     )
 
 

@@ -158,8 +158,7 @@ def test_the_next_commands_do_not_repeat_what_the_yaml_says(start: Any, project:
 
 def test_the_best_episodes_of_a_run_are_demonstrations(cli: Any, project: Path) -> None:
     shown = ("--conf", "project.yaml", "--backbone", "debug")
-    script = "rollout.scripted={replies: [5, 4]}"
-    play = cli("run", *shown, "--set", "rollout.name=scripted", "--set", script, "--set", "rollout.num_repeat=2")
+    play = cli("run", *shown, "--set", "rollout.num_repeat=2")
     assert play.code == 0, play.err
     options = ("--conf", "project.yaml", "--out", "out", "--holdout", "0")
     ended = cli("warm-start", *options, "--from-run", "project.debug", "--min-reward", "1")
