@@ -62,8 +62,7 @@ def _load_selected(index: EpisodeIndex, selection: Selection) -> Iterator[Episod
 def _filter(index: EpisodeIndex, selection: Selection) -> Iterator[IndexedEpisode]:
     for one in index:
         fits = selection.step in (None, one.step) and selection.task in (None, one.task_id)
-        least = selection.min_reward
-        good = least is None or (one.reward is not None and one.reward >= least)
+        good = selection.min_reward is None or (one.reward is not None and one.reward >= selection.min_reward)
         if fits and good and (one.failed or not selection.failed):
             yield one
 
