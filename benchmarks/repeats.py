@@ -49,12 +49,11 @@ def main() -> None:
     """Print a row for each number of words."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--words", type=int, nargs="+", default=[20, 100, 300, 1000])
-    print("words  trained loss  held-out loss  held-out accuracy")
+    columns = (("loss", "trained"), ("loss", "held out"), ("token accuracy", "held out"))
+    print("words", *(f"{f'{part} {what}':>24}" for what, part in columns))
     for count in parser.parse_args().words:
         found = train(count)
-        print(
-            f"{count:5}  {found['loss', 'trained']:>12}  {found['loss', 'held out']:>13}  {found['token accuracy', 'held out']:>17}"
-        )
+        print(f"{count:5}", *(f"{found[column]:>24}" for column in columns), flush=True)
 
 
 def train(count: int) -> dict[tuple[str, str], str]:

@@ -10,13 +10,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from astuner.contract.protocols import MOST_MISSES, Fit, Miss, WarmStartJob, WarmStartResult
 from astuner.contract.schema import Sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from astuner.contract.schema import Ids
 
 WARMUP = 0.1
 """Share of the steps in which the learning rate rises."""
@@ -53,7 +55,7 @@ def train_on_demonstrations(trainer: SupervisedTrainer, job: WarmStartJob, say: 
     return WarmStartResult(before=before, after=after, steps=step)
 
 
-def find_misses(ids: Sequence[NDArray], places: Sequence[NDArray], chosen: Sequence[NDArray]) -> tuple[Miss, ...]:
+def find_misses(ids: Sequence[Ids], places: Sequence[NDArray[Any]], chosen: Sequence[NDArray[Any]]) -> tuple[Miss, ...]:
     """Return the trained tokens that are not the first choice: `places` of them in `ids`, and what is `chosen`, by sample."""
     found = (
         Miss(sample, int(place), int(first))

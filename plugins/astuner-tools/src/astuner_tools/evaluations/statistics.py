@@ -85,7 +85,7 @@ def compute_sign_test(better: int, worse: int) -> float:
     """
     count = better + worse
     tail = sum(math.comb(count, k) for k in range(min(better, worse) + 1))
-    return min(1.0, 2 * tail / 2**count)
+    return min(1.0, float(2 * tail / 2**count))
 
 
 def count_missing_tasks(differences: Sequence[float]) -> int | None:
