@@ -54,7 +54,8 @@ def follow(tutorial: Path, settings: list[str], keep: Path | None = None) -> dic
         home = Path(shutil.copytree(tutorial, Path(directory) / tutorial.name, ignore=made))
         before, began = os.times(), time.monotonic()
         for command in read_commands(tutorial):
-            subprocess.run([sys.executable, "-m", "astuner", *command, *settings], cwd=home, check=True, capture_output=True)
+            more = [*(["--validate-before"] if "warm-start" in command else []), *settings]
+            subprocess.run([sys.executable, "-m", "astuner", *command, *more], cwd=home, check=True, capture_output=True)
         after, minutes = os.times(), (time.monotonic() - began) / 60
         runs = {run.name: run for run in (home / "launcher_record").iterdir()}
         rewards = {name: read_rewards(run) for name, run in runs.items()}

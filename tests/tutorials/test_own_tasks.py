@@ -84,7 +84,8 @@ def follow(bash: Bash, tmp_path_factory: pytest.TempPathFactory) -> Follow:
         for command in commands:
             if only.match(command):
                 shortened = STEP.sub(rf"\g<1>{steps}", command) if steps else command
-                bash(TRAINS.sub(rf"\g<0> {settings}", shortened), home)
+                before = " --validate-before" if "warm-start" in command else ""
+                bash(TRAINS.sub(rf"\g<0>{before} {settings}", shortened), home)
         return home
 
     return run

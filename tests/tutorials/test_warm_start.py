@@ -12,7 +12,7 @@ from harness import Cli, environment
 from python_server import PythonServer
 from ticket_project import write_rows, write_ticket_project
 
-WARM_START = ("warm-start", "--conf", "tune.yaml", "--demos", "demos.jsonl", "--tiny")
+WARM_START = ("warm-start", "--conf", "tune.yaml", "--demos", "demos.jsonl", "--tiny", "--validate-before")
 
 GENERATE = """
 import sys

@@ -49,11 +49,10 @@ def test_compared_runs_show_keys_metrics_and_tasks(cli: Cli):
         "reward/mean      0 -> 1  0.5 -> 0.25",
         "val/reward/mean  -       -",
     ]
-    assert lines[-5:] == [
-        "success of each validation task: b is better in 1 and worse in 1 than a, equal in 1, 1 otherwise different",
+    assert lines[-4:] == [
+        "success of each validation task: b is better in 1 and worse in 1 than a, equal in 1; 1 that not all played left out",
         "TASK    a    b    CHANGE",
         "worse   1    0.5  -0.5",
-        "new     -    1",
         "better  0.5  1    +0.5",
     ]
 
@@ -65,10 +64,10 @@ def test_a_comparison_is_a_document(cli: Cli):
     assert document["curves"] == {"reward/mean": [[[1, 0.0], [2, 1.0]], [[1, 0.5], [2, 0.25]]]}
     assert {one["task"]: one["scores"] for one in document["tasks"]} == {
         "worse": [1.0, 0.5],
-        "new": [None, 1.0],
         "better": [0.5, 1.0],
     }
-    assert (document["split"], document["measure"], document["same_tasks"]) == ("validation", "success", 1)
+    assert (document["split"], document["measure"]) == ("validation", "success")
+    assert (document["same_tasks"], document["apart_tasks"]) == (1, 1)
 
 
 def test_rewards_are_compared_where_success_is_unknown(write_run, cli: Cli):

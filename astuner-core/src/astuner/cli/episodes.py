@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +23,8 @@ LONGEST_MESSAGE = 2000
 EXAMPLE = """\b
 Examples:
   astuner episodes my-experiment --step 20 --lowest 1
-  astuner episodes my-experiment --split validation --failed"""
+  astuner episodes my-experiment --split validation --failed
+  astuner episodes my-experiment --min-reward 1 --demos demos.jsonl"""
 
 
 @click.command(epilog=EXAMPLE)
@@ -33,7 +35,9 @@ Examples:
 @click.option("--grep", metavar="TEXT", help="Those with this text in a line of their transcript.")
 @click.option("--lowest", metavar="K", type=click.IntRange(min=1), help="The K with the lowest rewards, from the lowest.")
 @click.option("--highest", metavar="K", type=click.IntRange(min=1), help="The K with the highest rewards, from the highest.")
+@click.option("--min-reward", metavar="R", type=float, help="Those with this reward or more.")
 @click.option("--split", type=click.Choice(["train", "validation"]), help="`train`, unless the run only validates.")
+@click.option("--demos", type=click.Path(path_type=Path), help="Write them to this file, as `astuner warm-start` reads it.")
 @click.option("--full", is_flag=True, help="Do not shorten long messages.")
 @as_json
 def episodes(
@@ -44,7 +48,9 @@ def episodes(
     grep: str | None,
     lowest: int | None,
     highest: int | None,
+    min_reward: float | None,
     split: str | None,
+    demos: Path | None,
     full: bool,
     in_json: bool,
 ) -> None:
@@ -57,11 +63,18 @@ def episodes(
     from astuner.runs.inspection.run_search import open_run
     from astuner.runs.inspection.selection import Selection
 
-    selection = Selection(step=step, task=task, failed=failed, grep=grep, lowest=lowest, highest=highest)
+    selection = Selection(step=step, task=task, failed=failed, min_reward=min_reward, grep=grep, lowest=lowest, highest=highest)
     problems: list[str] = []
     opened = open_run(run, problems.append)
     index = opened.index_episodes(cast("Split | None", split), step)
     found = opened.select(index, selection)
+    if demos is not None:
+        from astuner.settings.plugins.functions import load_function
+
+        write = load_function("write_demonstrations", "--demos: what makes demonstrations of episodes")
+        for line in (*write(demos, found), *problems):
+            click.echo(line, err=True)
+        return
     shown = _print_json(opened, index, found, problems) if in_json else _print_transcripts(opened, index, found, full=full)
     for problem in problems:
         click.echo(f"warning: {problem}", err=True)

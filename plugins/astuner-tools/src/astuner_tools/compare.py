@@ -69,14 +69,16 @@ def _format_parts(found: Comparison, names: Sequence[str]) -> Iterator[str]:
     yield f"\n{align_columns([('METRIC', *names), *ends])}"
     yield f"\n{_format_task_counts(found, names)}"
     if found.tasks:
-        rows = ((one.task, *map(_format_score, one.scores), _format_change(one)) for one in _shorten(found.tasks))
+        rows = ((one.task, *(f"{score:.3g}" for score in one.scores), f"{one.change:+.3g}") for one in _shorten(found.tasks))
         yield align_columns([("TASK", *names, "CHANGE"), *rows])
 
 
 def _format_task_counts(found: Comparison, names: Sequence[str]) -> str:
     better, worse = found.count("better"), found.count("worse")
     alone = len(found.tasks) - better - worse
+    # Of three runs, one between them may differ.
     rest = f", {alone} otherwise different" if alone else ""
+    rest += f"; {found.apart_tasks} that not all played left out" if found.apart_tasks else ""
     listed = f"; the {2 * MOST_TASKS} largest changes, all with --json:" if len(found.tasks) > 2 * MOST_TASKS else ""
     return (
         f"{found.measure} of each {found.split} task: {names[-1]} is better in {better} and worse in {worse} than {names[0]}, "
@@ -91,14 +93,6 @@ def _shorten(changes: Sequence[TaskChange]) -> list[TaskChange]:
 def _format_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
-
-
-def _format_score(score: float | None) -> str:
-    return "-" if score is None else f"{score:.3g}"
-
-
-def _format_change(change: TaskChange) -> str:
-    return "" if None in (change.scores[0], change.scores[-1]) else f"{change.change:+.3g}"
 
 
 def _format_ends(curve: Sequence[Point]) -> str:

@@ -37,14 +37,13 @@ class TaskChange:
     """A task with different scores."""
 
     task: str
-    scores: Sequence[float | None]
-    """By run, at the last time that it played the task; None where it never did, or nothing was known."""
+    scores: Sequence[float]
+    """By run, at the last time that it played the task."""
 
     @property
     def change(self) -> float:
         """How much the last run scores above the first."""
-        first, last = self.scores[0], self.scores[-1]
-        return 0.0 if first is None or last is None else last - first
+        return self.scores[-1] - self.scores[0]
 
 
 @frozen(kw_only=True)
@@ -63,6 +62,8 @@ class Comparison:
     """Those that changed, from the largest loss to the largest gain."""
     same_tasks: int
     """Tasks with equal scores in all runs."""
+    apart_tasks: int
+    """Tasks that only some of the runs have a score of; they are not compared."""
 
     def count(self, what: Literal["better", "worse"]) -> int:
         """Return how many tasks the last run does better or worse than the first."""
@@ -88,7 +89,7 @@ def compare_runs(
     chosen = split or choose_split(runs)
     scores = [score(run, chosen) for run in runs]
     measure = choose_measure(scores)
-    changes = _compare_tasks([{task: score.read(measure) for task, score in found.items()} for found in scores])
+    changes, apart = _compare_tasks([{task: score.read(measure) for task, score in found.items()} for found in scores])
     changed = sorted((one for one in changes if len(set(one.scores)) > 1), key=lambda one: (one.change, one.task))
     return Comparison(
         runs=[summarise(run) for run in runs],
@@ -98,6 +99,7 @@ def compare_runs(
         measure=measure,
         tasks=changed,
         same_tasks=len(changes) - len(changed),
+        apart_tasks=apart,
     )
 
 
@@ -116,6 +118,9 @@ def _flatten_config(run: Run) -> dict[str, Any]:
     return flatten(own if isinstance(own, Mapping) else {}) | flatten(others)
 
 
-def _compare_tasks(scores: Sequence[Mapping[str, float | None]]) -> list[TaskChange]:
+def _compare_tasks(scores: Sequence[Mapping[str, float | None]]) -> tuple[list[TaskChange], int]:
+    """Return the tasks that all runs have a score of, and how many only some have."""
     tasks = dict.fromkeys(task for found in scores for task in found)
-    return [TaskChange(task=task, scores=[found.get(task) for found in scores]) for task in tasks]
+    rows = [(task, [found.get(task) for found in scores]) for task in tasks]
+    shared = [TaskChange(task=task, scores=[one for one in row if one is not None]) for task, row in rows if None not in row]
+    return shared, len(rows) - len(shared)

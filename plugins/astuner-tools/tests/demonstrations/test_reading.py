@@ -37,6 +37,13 @@ def test_a_row_is_a_conversation_with_the_line_that_it_is_on(tmp_path: Path) -> 
     assert found.sound[1].tools == (TOOL,)
 
 
+def test_answers_that_are_not_trained_may_be_any_that_a_prompt_may_hold(tmp_path: Path) -> None:
+    shown = {**call("gone", "{"), "train": False}
+    file = write(tmp_path, {"messages": [{**ANSWER, "train": False}, USER, shown, USER, ANSWER]})
+    [found] = read_demonstrations(file).sound
+    assert found.untrained == {0, 2}
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -45,6 +52,9 @@ def test_a_row_is_a_conversation_with_the_line_that_it_is_on(tmp_path: Path) -> 
         ({"prompt": "x"}, "no 'messages' in this row: its keys are 'prompt'"),
         ({"messages": []}, "must be a list with at least one message"),
         ({"messages": [USER]}, "no message of the assistant (roles: user)"),
+        ({"messages": [USER, {**ANSWER, "train": "no"}]}, "messages[1].train is 'no'; write true or false, without quotes"),
+        ({"messages": [{**USER, "train": True}, ANSWER]}, "messages[0].train is true, but only what the assistant writes is"),
+        ({"messages": [USER, {**ANSWER, "train": False}]}, 'every answer has "train": false, so nothing can be learnt from it'),
         ({"messages": [{"role": "bot", "content": "x"}, ANSWER]}, "messages[0].role is 'bot'; known roles: system, developer"),
         ({"messages": [ANSWER]}, "messages[0] is the assistant's, but an answer needs a prompt"),
         ({"messages": [USER, {"role": "assistant", "content": ""}]}, "messages[1] of the assistant is empty"),

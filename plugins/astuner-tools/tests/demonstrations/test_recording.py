@@ -51,6 +51,16 @@ def test_every_answer_is_trained_with_its_end_and_nothing_else_is(renderer: Temp
     assert renderer.decode(sample.ids.tolist()) == whole.rstrip("\n")
 
 
+def test_an_answer_that_is_only_read_is_in_the_prompt_of_the_next_one(renderer: TemplateRenderer) -> None:
+    messages = (say("user", "hi"), say("assistant", "hello"), say("user", "and?"), say("assistant", "bye"))
+    demonstration = Demonstration(file=Path("demos.jsonl"), line=1, messages=messages, untrained=frozenset({1}))
+    [found] = record_demonstrations([demonstration], renderer, TimelineTracker, limit=1000).recorded
+    [sample] = found.samples
+    assert read_trained(sample, renderer) == ["bye<|im_end|>"]
+    whole = renderer.render(messages, (), generate=False, kwargs={})
+    assert renderer.decode(sample.ids.tolist()) == whole.rstrip("\n")
+
+
 def test_a_tool_call_is_trained_and_its_result_is_not(renderer: TemplateRenderer) -> None:
     messages = (
         say("user", "1 + 1?"),

@@ -143,7 +143,48 @@ def test_the_backbone_trains_and_the_command_says_what_changed_and_how_to_go_on(
 def test_the_options_reach_the_backbone(start: Any) -> None:
     ended = start("--holdout", "0", "--epochs", "7", "--lr", "0.01", "--batch-size", "4", "--set", "seed=5")
     assert "10+0 rows, 7 epochs of 4, 0.01, seed 5" in ended.err
-    assert "astuner run --conf project.yaml --set=seed=5 --set model.path=./out" in ended.out
+    assert "astuner run --conf project.yaml --set seed=5 --set model.path=./out" in ended.out
+
+
+def test_the_next_commands_do_not_repeat_what_the_yaml_says(start: Any, project: Path) -> None:
+    conf = project / "project.yaml"
+    conf.write_text(conf.read_text().replace("path: ./model", "path: ./out"))
+    ended = start("--set", "model.path=./model", "--set", "seed=5")
+    assert ended.code == 0, ended.err
+    assert ended.out.endswith(
+        "out is ready. Next:\n  astuner run --conf project.yaml --set seed=5\n  astuner eval --conf project.yaml --set seed=5\n"
+    )
+
+
+def test_the_best_episodes_of_a_run_are_demonstrations(cli: Any, project: Path) -> None:
+    shown = ("--conf", "project.yaml", "--backbone", "debug")
+    play = cli("run", *shown, "--set", "rollout.num_repeat=2")
+    assert play.code == 0, play.err
+    options = ("--conf", "project.yaml", "--out", "out", "--holdout", "0")
+    ended = cli("warm-start", *options, "--from-run", "project.debug", "--min-reward", "1")
+    assert ended.code == 0, ended.err
+    assert "project.debug: 1 demonstrations of 1 tasks from" in ended.err
+    assert "1+0 rows" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "name the demonstrations: --demos FILE, or --from-run RUN --min-reward R"),
+        (
+            ["--demos", "demos.jsonl", "--from-run", "a"],
+            "name the demonstrations: --demos FILE, or --from-run RUN --min-reward R",
+        ),
+        (["--from-run", "a"], "--from-run and --min-reward belong together"),
+        (["--demos", "demos.jsonl", "--min-reward", "1"], "--from-run and --min-reward belong together"),
+        (["--from-run", "nowhere", "--min-reward", "1"], "nowhere: there is no such run"),
+    ],
+)
+def test_demonstrations_come_from_one_place(cli: Any, project: Path, options: list[str], said: str) -> None:
+    ended = cli("warm-start", "--conf", "project.yaml", "--out", "out", *options)
+    assert ended.code == 2
+    assert said in ended.err
+    assert list_files(project) == KNOWN
 
 
 def test_everything_wrong_with_the_demonstrations_is_said_at_once_and_nothing_is_left(start: Any, project: Path) -> None:
@@ -242,6 +283,14 @@ def test_a_tiny_model_is_made_of_the_texts_of_demonstrations_and_tasks(start: An
     texts = (project / "out" / "texts.txt").read_text().splitlines()
     assert {"What is 3 + 3?", "6", "What is 2 + 2?"} <= set(texts)
     assert json.loads((project / "out" / "config.json").read_text()) == {"max_position_embeddings": 300}
+    assert "reward, validation tasks                 -     1.000" in ended.out
+    assert "playing the validation tasks, before" not in ended.err
+
+
+def test_random_weights_play_validation_tasks_only_when_asked(start: Any) -> None:
+    ended = start("--tiny", "--backbone", "./part.py:Tiny", "--validate-before")
+    assert ended.code == 0, ended.err
+    assert "reward, validation tasks             1.000     1.000" in ended.out
 
 
 def test_a_task_without_validation_tasks_is_trained_without_rewards(start: Any) -> None:

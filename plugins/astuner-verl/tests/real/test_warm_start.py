@@ -37,7 +37,7 @@ def test_a_tiny_model_learns_the_task_and_is_measured_before_and_after(project: 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     known = set(project.home.iterdir())
-    ended = project.cli(*COMMAND, "verl", "--tiny", "--epochs", "40", timeout=3 * START_S)
+    ended = project.cli(*COMMAND, "verl", "--tiny", "--validate-before", "--epochs", "40", timeout=3 * START_S)
     succeeded(ended)
     rows = {line[:32].strip(): line[32:].split() for line in ended.stdout.splitlines()}
     assert float(rows["loss, 18 trained"][1]) < 0.5 < 5 < float(rows["loss, 18 trained"][0])

@@ -47,7 +47,7 @@ from astuner.contract.protocols.tracker import (
     TrackerTraits,
 )
 from astuner.contract.protocols.traits import has_methods, read_traits
-from astuner.contract.protocols.warm_start import Fit, TinyModelJob, WarmStartJob, WarmStartResult
+from astuner.contract.protocols.warm_start import MOST_MISSES, Fit, Miss, TinyModelJob, WarmStartJob, WarmStartResult
 from astuner.contract.protocols.workflow import (
     ChatModel,
     Environment,
@@ -60,6 +60,7 @@ from astuner.contract.protocols.workflow import (
 
 __all__ = [
     "MAX_OUTPUT_BYTES",
+    "MOST_MISSES",
     "Backbone",
     "BackboneTraits",
     "Candidate",
@@ -88,6 +89,7 @@ __all__ = [
     "MakeEngine",
     "MakeEnvironment",
     "MakeTracker",
+    "Miss",
     "OwnVenv",
     "Reader",
     "ReaderTraits",

@@ -30,6 +30,21 @@ class WarmStartJob:
     """Decides the order of the rows."""
 
 
+MOST_MISSES = 1000
+
+
+@frozen
+class Miss:
+    """A trained token that is not the model's first choice."""
+
+    sample: int
+    """Which of the measured samples has it."""
+    place: int
+    """Where it is in the `ids` of the sample."""
+    chosen: int
+    """The id that the model would choose."""
+
+
 @frozen(kw_only=True)
 class Fit:
     """How well a model predicts the trained tokens of some samples."""
@@ -39,6 +54,8 @@ class Fit:
     accuracy: float
     """The share of tokens that are the model's first choice."""
     tokens: int
+    misses: Sequence[Miss] = ()
+    """Those that are not its first choice, `MOST_MISSES` at most; where they are unknown there are none."""
 
 
 @frozen(kw_only=True)

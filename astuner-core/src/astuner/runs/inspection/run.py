@@ -109,6 +109,7 @@ class Run:
         step: int | None = None,
         task: str | None = None,
         failed: bool = False,
+        min_reward: float | None = None,
         grep: str | None = None,
         lowest: int | None = None,
         highest: int | None = None,
@@ -116,12 +117,15 @@ class Run:
         """Yield the selected episodes with their rewards, one at a time in memory: all conditions hold together.
 
         `split` is `train`, or `validation` for a run that only validates; `task` is a task's id; `failed` are those that failed
-        or that the judge failed on; `grep` is a text in a line of the transcript; `lowest` and `highest` are how many of
-        those with a reward, in its order. Without them the order is that of the steps, siblings side by side.
+        or that the judge failed on; `min_reward` is the least reward; `grep` is a text in a line of the transcript; `lowest` and
+        `highest` are how many of those with a reward, in its order. Without them the order is that of the steps, siblings side
+        by side.
         """
         from astuner.runs.inspection.selection import Selection
 
-        selection = Selection(step=step, task=task, failed=failed, grep=grep, lowest=lowest, highest=highest)
+        selection = Selection(
+            step=step, task=task, failed=failed, min_reward=min_reward, grep=grep, lowest=lowest, highest=highest
+        )
         return self.select(self.index_episodes(split, step), selection)
 
     def select(self, index: EpisodeIndex, selection: Selection) -> Iterator[Episode]:

@@ -23,6 +23,8 @@ class Selection:
     """A task's id."""
     failed: bool = False
     """Only episodes that failed, or whose judge did."""
+    min_reward: float | None = None
+    """Only episodes with this reward or more."""
     grep: str | None = None
     """Only episodes whose transcript has this text in one of its lines."""
     lowest: int | None = field(default=None, validator=optional(ge(1)))
@@ -60,7 +62,8 @@ def _load_selected(index: EpisodeIndex, selection: Selection) -> Iterator[Episod
 def _filter(index: EpisodeIndex, selection: Selection) -> Iterator[IndexedEpisode]:
     for one in index:
         fits = selection.step in (None, one.step) and selection.task in (None, one.task_id)
-        if fits and (one.failed or not selection.failed):
+        good = selection.min_reward is None or (one.reward is not None and one.reward >= selection.min_reward)
+        if fits and good and (one.failed or not selection.failed):
             yield one
 
 

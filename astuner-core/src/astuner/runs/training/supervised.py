@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from astuner.contract.protocols import Fit, WarmStartJob, WarmStartResult
+from astuner.contract.protocols import MOST_MISSES, Fit, Miss, WarmStartJob, WarmStartResult
 from astuner.contract.schema import Sample
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from astuner.contract.schema import Ids
 
 WARMUP = 0.1
 """Share of the steps in which the learning rate rises."""
@@ -48,6 +53,17 @@ def train_on_demonstrations(trainer: SupervisedTrainer, job: WarmStartJob, say: 
     after = _measure(trainer, job)
     say(f"epoch {job.epochs} of {job.epochs}: {_describe(after)}")
     return WarmStartResult(before=before, after=after, steps=step)
+
+
+def find_misses(ids: Sequence[Ids], places: Sequence[NDArray[Any]], chosen: Sequence[NDArray[Any]]) -> tuple[Miss, ...]:
+    """Return the trained tokens that are not the first choice: `places` of them in `ids`, and what is `chosen`, by sample."""
+    found = (
+        Miss(sample, int(place), int(first))
+        for sample, (own, places_of, chosen_of) in enumerate(zip(ids, places, chosen, strict=True))
+        for place, first in zip(places_of, chosen_of, strict=True)
+        if own[place] != first
+    )
+    return tuple(islice(found, MOST_MISSES))
 
 
 def count_steps(job: WarmStartJob) -> int:

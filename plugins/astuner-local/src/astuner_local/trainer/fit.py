@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from astuner.contract.protocols import Fit
 from astuner_local.trainer.attention import attend_over
@@ -18,18 +19,22 @@ if TYPE_CHECKING:
 
 
 @torch.no_grad()
-def measure_fit(forward: Forward, batches: Sequence[MicroBatch], options: TrainerOptions) -> Fit:
-    """Return the means over the trained tokens of all passes."""
+def measure_fit(forward: Forward, batches: Sequence[MicroBatch], options: TrainerOptions) -> tuple[Fit, list[Tensor]]:
+    """Return the means over the trained tokens of all passes, and the model's first choice for each, by pass."""
     rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
     loss, right, tokens = 0.0, 0, 0
+    chosen: list[Tensor] = []
     for batch in batches:
         hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
         wanted = hidden.index_select(0, batch.predictors)  # [R, d]
+        first: list[Tensor] = []
         # In pieces, as in training: never all logits [R, vocab] at once.
         pieces = zip(torch.split(wanted, rows_per_pass), torch.split(batch.targets, rows_per_pass), strict=True)
         for piece, targets in pieces:
             logits = forward.logits(piece)  # [r, vocab]
-            right += int((logits.argmax(-1) == targets).sum())
+            first.append(logits.argmax(-1))
+            right += int((first[-1] == targets).sum())
             loss -= float(compute_logprobs(logits, targets, options)[0].sum(dtype=torch.float64))
             tokens += len(targets)
-    return Fit(loss=loss / max(1, tokens), accuracy=right / max(1, tokens), tokens=tokens)
+        chosen.append(torch.cat(first))
+    return Fit(loss=loss / max(1, tokens), accuracy=right / max(1, tokens), tokens=tokens), chosen

@@ -21,6 +21,7 @@ from astuner.contract.protocols import Fit
 from astuner.contract.schema import Sample, Sampling
 from astuner.runs.training import compute_learning_rate, compute_token_shares, cut_mini_batches, divergence
 from astuner.runs.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, select_live_rows
+from astuner.runs.training.supervised import find_misses
 from astuner.runs.training.token_values import TokenValues
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.families import unwrap_causal_lm
@@ -152,7 +153,11 @@ class Trainer:
 
     def measure_fit(self, samples: Sequence[Sample]) -> Fit:
         """Return how well the current weights predict the trained tokens."""
-        return measure_fit(self._forward, self._lay_out_samples(samples), self.options)
+        batches = self._lay_out_samples(samples)
+        fit, first = measure_fit(self._forward, batches, self.options)
+        places = [np.flatnonzero(sample.mask) for sample in samples]
+        chosen = _split_by_sample(samples, batches, first)
+        return evolve(fit, misses=find_misses([sample.ids for sample in samples], places, chosen))
 
     def save(self, directory: Path) -> None:
         """Write what `load` needs to continue bit for bit with the same weights: moments, step, options."""

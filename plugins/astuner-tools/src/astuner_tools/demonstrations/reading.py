@@ -23,17 +23,28 @@ EXAMPLE = '{"messages": [{"role": "user", "content": "…"}, {"role": "assistant
 
 @frozen(kw_only=True, eq=False)
 class Demonstration:
-    """One conversation. What the assistant writes in it is trained."""
+    """One conversation. What the assistant writes in it is trained, but for messages with `"train": false`."""
 
     file: Path
     line: int
-    """From 1."""
+    """From 1; of a played episode, its number."""
     messages: tuple[Message, ...]
     """With plain text content."""
     tools: tuple[Mapping[str, Any], ...] = ()
+    untrained: frozenset[int] = frozenset()
+    """Places of the assistant's messages that are only read."""
+    name: str = ""
+    """The id of the episode that it was played in; empty for a line of a file."""
+
+    @property
+    def place(self) -> str:
+        """Where a person finds it."""
+        return self.name or f"{self.file}:{self.line}"
 
     def describe_problem(self, message: str) -> Problem:
         """Return a problem at its place."""
+        if self.name:
+            return Problem(file=self.file, message=f"episode {self.name}: {message}")
         return Problem(file=self.file, line=self.line, message=message)
 
 
@@ -55,20 +66,21 @@ def read_demonstrations(path: Path) -> ReadDemonstrations:
     problems: list[Problem] = []
     for number, line in _read_lines(path):
         try:
-            messages, tools = _check_row(parse_json(line.rstrip("\r\n")))
+            row = parse_json(line.rstrip("\r\n"))
+            messages, tools, untrained = check_row(row)
         except json.JSONDecodeError as error:
             message = f"not JSON: {error.msg} in column {error.colno}. Write one object per line, such as {EXAMPLE}"
             problems.append(Problem(file=path, line=number, message=message))
-        except (StrictJsonError, ApiError, _RowError) as error:
+        except (StrictJsonError, ApiError, RowError) as error:
             problems.append(Problem(file=path, line=number, message=str(error)))
         else:
-            sound.append(Demonstration(file=path, line=number, messages=messages, tools=tools))
+            sound.append(Demonstration(file=path, line=number, messages=messages, tools=tools, untrained=untrained))
     if not sound and not problems:
         raise UsageError(f"{path}: there is no demonstration in it. Write one conversation per line, such as {EXAMPLE}")
     return ReadDemonstrations(sound=sound, problems=problems)
 
 
-class _RowError(Exception):
+class RowError(Exception):
     """A row that is not a demonstration."""
 
 
@@ -84,30 +96,47 @@ def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DataError(f"{path}: it cannot be read: {error.strerror}; name a file of JSON lines with --demos") from error
 
 
-def _check_row(row: Any) -> tuple[tuple[Message, ...], tuple[Mapping[str, Any], ...]]:
+def check_row(row: Any) -> tuple[tuple[Message, ...], tuple[Mapping[str, Any], ...], frozenset[int]]:
+    """Return the messages of a row, its tools, and the places of answers that are only read.
+
+    Raises `RowError`, or `ApiError` for a message that no model can be sent.
+    """
     if not isinstance(row, dict) or "messages" not in row:
         found = f"its keys are {', '.join(map(repr, row)) or 'none'}" if isinstance(row, dict) else f"it is {row!r:.60}"
-        raise _RowError(f"no 'messages' in this row: {found}. Write one object per line, such as {EXAMPLE}")
+        raise RowError(f"no 'messages' in this row: {found}. Write one object per line, such as {EXAMPLE}")
     messages = normalise(row["messages"])
     tools = _check_tools(row.get("tools"))
     if not any(message["role"] == "assistant" for message in messages):
         roles = ", ".join(message["role"] for message in messages)
-        raise _RowError(
+        raise RowError(
             f"no message of the assistant (roles: {roles}), so nothing can be learnt from it. Add one, or remove the row"
         )
-    if messages[0]["role"] == "assistant":
-        raise _RowError("messages[0] is the assistant's, but an answer needs a prompt. Put a user or system message before it")
+    untrained = frozenset(place for place, message in enumerate(row["messages"]) if not _read_train(message, place))
+    if messages[0]["role"] == "assistant" and 0 not in untrained:
+        raise RowError("messages[0] is the assistant's, but an answer needs a prompt. Put a user or system message before it")
+    trained = [place for place, one in enumerate(messages) if one["role"] == "assistant" and place not in untrained]
+    if not trained:
+        raise RowError('every answer has "train": false, so nothing can be learnt from it. Train one, or remove the row')
     names = [tool["function"]["name"] for tool in tools]
-    for place, message in enumerate(messages):
-        if message["role"] == "assistant":
-            _check_answer(message, f"messages[{place}]", names)
-    return messages, tools
+    for place in trained:
+        check_answer(messages[place], f"messages[{place}]", names)
+    return messages, tools, untrained
 
 
-def _check_answer(message: Message, place: str, names: Sequence[str]) -> None:
+def _read_train(message: Mapping[str, Any], place: int) -> bool:
+    train = message.get("train", True)
+    if not isinstance(train, bool):
+        raise RowError(f"messages[{place}].train is {train!r:.60}; write true or false, without quotes")
+    if train and "train" in message and message["role"] != "assistant":
+        raise RowError(f"messages[{place}].train is true, but only what the assistant writes is trained. Remove the field")
+    return train
+
+
+def check_answer(message: Message, place: str, names: Sequence[str]) -> None:
+    """Raise `RowError` for an answer that a model should not learn: an empty one, or a call that no tool takes."""
     calls = message.get("tool_calls") or ()
     if not message["content"] and not calls:
-        raise _RowError(
+        raise RowError(
             f"{place} of the assistant is empty: it has neither content nor tool_calls. Write its answer, or remove it"
         )
     for number, call in enumerate(calls):
@@ -116,9 +145,9 @@ def _check_answer(message: Message, place: str, names: Sequence[str]) -> None:
             close = find_closest(name, names)
             hint = f"Did you mean {close!r}?" if close else "Add it to the row's 'tools', or correct the name."
             known = f"are {', '.join(map(repr, names))}" if names else "are none"
-            raise _RowError(f"{place}.tool_calls[{number}] calls {name!r}, but the tools of the row {known}. {hint}")
+            raise RowError(f"{place}.tool_calls[{number}] calls {name!r}, but the tools of the row {known}. {hint}")
         if isinstance(parse_arguments(arguments), str):
-            raise _RowError(
+            raise RowError(
                 f"{place}.tool_calls[{number}].function.arguments is {arguments!r:.80}, which is not a JSON object. "
                 "Write the arguments as one, by name"
             )
@@ -128,10 +157,10 @@ def _check_tools(tools: Any) -> tuple[Mapping[str, Any], ...]:
     if tools is None:
         return ()
     if not isinstance(tools, list):
-        raise _RowError(f"'tools' is {tools!r:.60}, but must be a list of tools in OpenAI's form")
+        raise RowError(f"'tools' is {tools!r:.60}, but must be a list of tools in OpenAI's form")
     for number, tool in enumerate(tools):
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             form = '{"type": "function", "function": {"name": "…"}}'
-            raise _RowError(f"tools[{number}] is {tool!r:.60}; write each tool as {form}")
+            raise RowError(f"tools[{number}] is {tool!r:.60}; write each tool as {form}")
     return tuple(tools)

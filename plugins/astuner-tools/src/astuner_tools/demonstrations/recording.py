@@ -27,6 +27,7 @@ AGENT = "agent"
 class RecordedDemonstration:
     """What the trainer gets of a conversation."""
 
+    demonstration: Demonstration
     samples: tuple[Sample, ...]
     untrained: Mapping[str, int]
     """Tokens of the assistant that the run's tracker does not train, by reason code."""
@@ -58,7 +59,8 @@ def record_demonstrations(
         name = f"{demonstration.file.stem}-{demonstration.line}"
         identity = EpisodeIdentity(episode_id=f"demonstration/{name}", task_id=name, repeat=0)
         tracked = make_tracker().samples(calls, identity)
-        recorded.append(RecordedDemonstration(samples=tuple(tracked.samples), untrained=tracked.untrained))
+        samples = tuple(tracked.samples)
+        recorded.append(RecordedDemonstration(demonstration=demonstration, samples=samples, untrained=tracked.untrained))
     return RecordedDemonstrations(recorded=recorded, problems=problems)
 
 
@@ -71,7 +73,7 @@ def _record_calls(demonstration: Demonstration, renderer: TemplateRenderer, limi
     calls: list[Call] = []
     tools: tuple[Mapping[str, Any], ...] = demonstration.tools
     for place, message in enumerate(demonstration.messages):
-        if message["role"] != "assistant":
+        if message["role"] != "assistant" or place in demonstration.untrained:
             continue
         request = ChatRequest(messages=demonstration.messages[:place], tools=tools, template_kwargs={}, body={})
         placement = tree.place(request, AGENT, renderer.encode)

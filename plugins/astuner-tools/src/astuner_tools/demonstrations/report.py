@@ -8,7 +8,9 @@ from pathlib import Path
 
 from attrs import frozen
 
+from astuner.contract.errors import AstunerError
 from astuner.contract.protocols import Fit, WarmStartResult
+from astuner.settings.config.loading import load_config
 
 
 @frozen(kw_only=True)
@@ -19,7 +21,9 @@ class WarmStartReport:
     demonstrations: Mapping[str, int]
     """How many are `trained`, and how many `held out`."""
     rewards: tuple[float | None, float | None]
-    """The mean reward of the validation tasks before and after; None if there are no such tasks."""
+    """The mean reward of the validation tasks before and after; None if there are no such tasks, or they were not played."""
+    warnings: tuple[str, ...] = ()
+    """What the measurements warn of, line by line."""
     out: Path
     conf: Path
     backbone: str | None
@@ -38,15 +42,30 @@ class WarmStartReport:
         for title, *columns in rows:
             yield f"{title:<32}" + "".join(f"{column:>10}" for column in columns)
         yield ""
+        if self.warnings:
+            yield from (*self.warnings, "")
         yield f"{self.out} is ready. Next:"
         model = self.out
         if self.result.merge_first:
             model = self.out.with_name(f"{self.out.name}-merged")
             yield f"  {shlex.join(['astuner', 'export', str(self.out), '--merge-lora', '--out', str(model)])}"
-        others = [*(("--backbone", self.backbone) if self.backbone else ()), *(f"--set={item}" for item in self.overrides)]
-        chosen = ["--conf", str(self.conf), *others, "--set", f"model.path={write_model_path(model, self.conf)}"]
+        others = [
+            *(("--backbone", self.backbone) if self.backbone else ()),
+            *(part for item in self._list_overrides(model) for part in ("--set", item)),
+        ]
+        chosen = ["--conf", str(self.conf), *others]
         for command in ("run", "eval"):
             yield f"  {shlex.join(['astuner', command, *chosen])}"
+
+    def _list_overrides(self, model: Path) -> tuple[str, ...]:
+        """Return what `--set` must give for a run to begin with the model: not what the YAML says already."""
+        kept = tuple(item for item in self.overrides if item.partition("=")[0] not in ("model.path", "astuner.model.path"))
+        try:
+            named = load_config(self.conf, kept, self.backbone).config.model.path
+        except AstunerError:
+            named = ""  # the YAML may name a model that is not there
+        same = bool(named) and Path(named).resolve() == model.resolve()
+        return kept if same else (*kept, f"model.path={write_model_path(model, self.conf)}")
 
 
 def write_model_path(out: Path, conf: Path) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 from attrs import field, frozen
 from attrs.validators import ge, gt, lt, optional
 
+from astuner_tools.demonstrations.played import EpisodeChoice
+
 BATCH_SIZE = 16
 EPOCHS = 3
 TINY_STEPS = 300
@@ -22,17 +24,26 @@ class WarmStartRequest:
     """The options of the command."""
 
     conf: Path
-    demos: Path
+    demos: Path | None = None
+    """A file of demonstrations; or else `episodes`."""
+    episodes: EpisodeChoice | None = None
     out: Path
     overrides: tuple[str, ...] = ()
     backbone: str | None = None
     tiny: bool = False
     """Begin with a new tiny model instead of `model.path`."""
+    validate_before: bool = False
+    """Play the validation tasks before the training with a new tiny model too, whose weights are random."""
     holdout: float = field(default=0.1, validator=[ge(0), lt(1)])
     """The share of the demonstrations that is only measured."""
     epochs: int | None = field(default=None, validator=optional(ge(1)))
     batch_size: int = field(default=BATCH_SIZE, validator=ge(1))
     lr: float | None = field(default=None, validator=optional(gt(0)))
+
+    @property
+    def source(self) -> str:
+        """Where the demonstrations come from."""
+        return str(self.demos) if self.episodes is None else f"--from-run {self.episodes.run}"
 
     def choose_epochs(self, rows: int) -> int:
         """Return the number of passes over so many rows."""

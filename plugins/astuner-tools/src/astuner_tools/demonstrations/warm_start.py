@@ -22,8 +22,10 @@ from astuner.settings.config.adapters import ADAPTER_FILE
 from astuner.settings.memory_estimate.model_file import find_longest_context, read_model_config
 from astuner.settings.planning.plan import Plan, plan_run
 from astuner.settings.plugins.hooks import Hooks
+from astuner_tools.demonstrations.held_out_gap import explain_gap
 from astuner_tools.demonstrations.holdout import split_holdout
-from astuner_tools.demonstrations.reading import Demonstration, read_demonstrations
+from astuner_tools.demonstrations.played import read_episodes
+from astuner_tools.demonstrations.reading import Demonstration, ReadDemonstrations, read_demonstrations
 from astuner_tools.demonstrations.recording import RecordedDemonstration, record_demonstrations
 from astuner_tools.demonstrations.report import WarmStartReport
 from astuner_tools.demonstrations.request import WarmStartRequest
@@ -48,7 +50,7 @@ def warm_start(request: WarmStartRequest, say: Report) -> WarmStartReport:
             start.mkdir()
             overrides += [f"model.path={start}", "model.lora_rank=0"]
         parts = _make_parts(request, overrides, beside)
-        recorded = _prepare(request, parts, say)
+        recorded, renderer = _prepare(request, parts, say)
         trained, held_out = split_holdout(recorded, request.holdout, parts.info.seed)
         if parts.tiny_maker is not None:
             parts.tiny_maker.make_tiny_model(_make_tiny_job(parts, ()))
@@ -56,7 +58,8 @@ def warm_start(request: WarmStartRequest, say: Report) -> WarmStartReport:
         if read_traits(parts.backbone, BackboneTraits).checks_warm_starts:
             parts.backbone.check_warm_start(parts.info, job)
         judged = next(iter(parts.reader.read("validation")), None) is not None
-        before = _measure_reward(request, overrides, parts, "before", None, say) if judged else None
+        first = judged and (request.validate_before or not request.tiny)
+        before = _measure_reward(request, overrides, parts, "before", None, say) if first else None
         say(f"training: {len(job.train)} rows, {job.epochs} epochs, learning rate {job.lr:g}")
         result = parts.backbone.warm_start(parts.info, job, say)
         after = _measure_reward(request, overrides, parts, "after", job.out, say) if judged else None
@@ -65,6 +68,7 @@ def warm_start(request: WarmStartRequest, say: Report) -> WarmStartReport:
         result=result,
         demonstrations={"trained": len(trained), "held out": len(held_out)},
         rewards=(before, after),
+        warnings=tuple(explain_gap(result, trained, held_out, renderer.decode)),
         out=request.out,
         conf=request.conf,
         backbone=request.backbone,
@@ -105,9 +109,9 @@ def _make_parts(request: WarmStartRequest, overrides: Sequence[str], beside: Pat
     return _Parts(plan=plan, hooks=hooks, info=info, backbone=made, reader=reader, tiny_maker=tiny_maker)
 
 
-def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> list[RecordedDemonstration]:
+def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> tuple[list[RecordedDemonstration], TemplateRenderer]:
     """Return the samples of all demonstrations; raises `ConfigError` with all that is wrong with them."""
-    read = read_demonstrations(request.demos)
+    read = _read(request, say)
     problems = list(read.problems)
     renderer = _make_renderer(parts, read.sound)
     tracker = parts.plan.recipe.tracker
@@ -125,10 +129,20 @@ def _prepare(request: WarmStartRequest, parts: _Parts, say: Report) -> list[Reco
     trained = [one for one in found.recorded if any(sample.trained for sample in one.samples)]
     if not trained:
         raise UsageError(
-            f"{request.demos}: nothing in it would be trained, since the run's tracker leaves out every answer. Choose another "
+            f"{request.source}: nothing in it would be trained, since the run's tracker leaves out every answer. Choose another "
             "tracker in context_tracker"
         )
-    return trained
+    return trained, renderer
+
+
+def _read(request: WarmStartRequest, say: Report) -> ReadDemonstrations:
+    if request.episodes is None:
+        assert request.demos is not None
+        return read_demonstrations(request.demos)
+    played, notes = read_episodes(request.episodes)
+    for note in notes:
+        say(note)
+    return ReadDemonstrations(sound=played, problems=())
 
 
 def _make_renderer(parts: _Parts, demonstrations: Sequence[Demonstration]) -> TemplateRenderer:

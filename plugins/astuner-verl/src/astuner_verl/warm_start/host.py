@@ -5,8 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from astuner.contract.protocols import Fit
+from astuner.runs.training.supervised import find_misses
 from astuner_verl.first_choices import ASKED, FIRST
 from astuner_verl.host import STATE, Host
 from astuner_verl.rows import TrainRow
@@ -29,6 +33,7 @@ class WarmStartHost(Host):
         tu.assign_non_tensor(query, **ASKED)
         found = self._trainer.actor_rollout_wg.choose_first(query)
         loss, right, tokens = 0.0, 0, 0
+        chosen: list[Any] = [()] * len(rows)
         for place, logprobs, first in zip(order, found["log_probs"].unbind(), found[FIRST].unbind(), strict=True):
             if place is None:
                 continue
@@ -36,9 +41,13 @@ class WarmStartHost(Host):
             mask = torch.tensor(row.mask)
             targets = torch.tensor(row.ids[row.start :])[mask]
             loss -= float(logprobs[row.start - 1 : -1][mask].sum(dtype=torch.float64))
-            right += int((first[row.start - 1 : -1][mask] == targets).sum())
+            own = first[row.start - 1 : -1][mask]
+            right += int((own == targets).sum())
+            chosen[place] = own.cpu().numpy()
             tokens += len(targets)
-        return Fit(loss=loss / max(1, tokens), accuracy=right / max(1, tokens), tokens=tokens)
+        places = [row.start + np.flatnonzero(row.mask) for row in rows]
+        misses = find_misses([row.ids for row in rows], places, chosen)
+        return Fit(loss=loss / max(1, tokens), accuracy=right / max(1, tokens), tokens=tokens, misses=misses)
 
     def write_model(self, directory: str, base: str) -> None:
         """Write the model in transformers' format, or the adapters; `base` is the model under these."""

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from astuner.contract.errors import UsageError
-from astuner.contract.protocols import Fit, RunInfo, WarmStartJob, WarmStartResult
+from astuner.contract.protocols import MOST_MISSES, Fit, RunInfo, WarmStartJob, WarmStartResult
 from astuner.contract.schema import Sample
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.model.rendering import load_renderer
@@ -103,10 +103,12 @@ class _Trainer:
         parts = [samples[start : start + MEASURED] for start in range(0, len(samples), MEASURED)]
         fits = [self.watch.get(self.host.measure_fit.remote([train_row(one) for one in part]), "measuring") for part in parts]
         tokens = sum(fit.tokens for fit in fits)
+        misses = [evolve(miss, sample=part * MEASURED + miss.sample) for part, fit in enumerate(fits) for miss in fit.misses]
         return Fit(
             loss=sum(fit.loss * fit.tokens for fit in fits) / tokens,
             accuracy=sum(fit.accuracy * fit.tokens for fit in fits) / tokens,
             tokens=tokens,
+            misses=tuple(misses[:MOST_MISSES]),
         )
 
 

@@ -58,7 +58,7 @@ class ChatCallMaker:
                 top_p=sampling.top_p,
                 max_tokens=sampling.max_tokens,
                 seed=seed,
-                untrained="no_token_ids",
+                untrained="no_token_ids" if accepted.trained else "frozen_agent",
                 timeout_s=self.timeout_s,
                 streams=request.stream,
             )
