@@ -42,9 +42,10 @@ def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_view
     yield from (f"curves:   {command}" for command in viewers)
     if directory.list_saved_steps():
         yield f"compare:  astuner compare {run} OTHER_RUN"
-        chosen = "" if best in (None, directory.list_saved_steps()[-1]) else " --checkpoint best"
-        of_step = f" of step {best}" if chosen else ""
-        yield f"export:   astuner export {run}{chosen} --out MODEL_DIR   (a Hugging Face model{of_step}, which inference servers load)"
+        chosen, step = (
+            ("", "") if best in (None, directory.list_saved_steps()[-1]) else (" --checkpoint best", f" of step {best}")
+        )
+        yield f"export:   astuner export {run}{chosen} --out MODEL_DIR   (a Hugging Face model{step}, which inference servers load)"
 
 
 def _describe_validation(rows: Sequence[Row], directory: RunDirectory) -> Iterator[str]:
@@ -56,10 +57,10 @@ def _describe_validation(rows: Sequence[Row], directory: RunDirectory) -> Iterat
         yield f"validation reward {first[REWARD]:.3f} after step {first['step']}{_describe_success(first)}{_describe_share(rows)}"
         return
     success = "".join(f", success {a} → {b}" for a, b in [(_read_success(first), _read_success(last))] if a and b)
-    known = best["step"] == 0 or best["step"] in directory.list_saved_steps()
+    lost = "" if best["step"] in (0, *directory.list_saved_steps()) else ", which was not kept"
     yield (
         f"validation reward {first[REWARD]:.3f} → {last[REWARD]:.3f}{success} "
-        f"(steps {first['step']} → {last['step']}; best {best[REWARD]:.3f} after step {best['step']}{'' if known else ', which was not kept'})"
+        f"(steps {first['step']} → {last['step']}; best {best[REWARD]:.3f} after step {best['step']}{lost})"
         f"{_describe_share([first, last])}"
     )
 

@@ -62,7 +62,11 @@ def find_same_text(record: RunRecord, limits: Limits) -> Evidence | None:
         text = write_last_answer(one)
         tasks.add(one.task.task_id)
         texts.setdefault(text, {}).setdefault(one.task.task_id, one)
-    long = {text: by_task for text, by_task in texts.items() if len(text) >= limits["letters"] and len(text.split()) >= limits["words"]}
+    long = {
+        text: by_task
+        for text, by_task in texts.items()
+        if len(text) >= limits["letters"] and len(text.split()) >= limits["words"]
+    }
     if len(tasks) < limits["tasks"] or not long:
         return None
     text, by_task = max(long.items(), key=lambda item: len(item[1]))
@@ -134,4 +138,3 @@ def _is_malformed(call: Call) -> bool:
 def _has_no_signal(record: RunRecord) -> bool:
     groups, without = take_late(record, "signal/groups"), take_late(record, "signal/groups_without_signal")
     return bool(groups) and without is not None and without >= 0.6 * (groups or 0)
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import fmean, median
 
 from attrs import frozen
@@ -55,11 +56,9 @@ def compare_values(values: Sequence[float], *, least_steps: int = 4) -> Ends | N
     window = max(1, min(MOST_IN_WINDOW, len(values) // 3))
     first, last = values[:window], values[-window:]
     # Neighbours differ by noise alone, also where the curve rises; a few steep steps do not count as noise.
-    leaps = [b - a for a, b in zip(values, values[1:], strict=False)]
+    leaps = [b - a for a, b in pairwise(values)]
     noise = SIGMA * median(abs(leap - median(leaps)) for leap in leaps) / math.sqrt(2)
-    return Ends(
-        first=fmean(first), last=fmean(last), error=noise * math.sqrt(2 / window), window=window, steps=len(values)
-    )
+    return Ends(first=fmean(first), last=fmean(last), error=noise * math.sqrt(2 / window), window=window, steps=len(values))
 
 
 def take_late(record: RunRecord, metric: str, window: int = 5) -> float | None:

@@ -135,7 +135,12 @@ def _name_ends(ends: Ends) -> dict[str, float | int | str]:
 
 def _name_context(record: RunRecord) -> dict[str, float | int | str]:
     """Return what else is measured, as text: an unmeasured number is left out."""
-    names = {"entropy/mean": "entropy", "kl/mean": "KL", "update/relative": "relative size of an update", "grad/norm": "gradient norm"}
+    names = {
+        "entropy/mean": "entropy",
+        "kl/mean": "KL",
+        "update/relative": "relative update",
+        "grad/norm": "gradient norm",
+    }
     found = [f"{word} {value:.3g}" for name, word in names.items() if (value := take_late(record, name)) is not None]
     trainable, live = take_late(record, "signal/tokens_trainable"), take_late(record, "signal/tokens_nonzero_advantage")
     found += [f"{live / trainable:.0%} of the tokens have signal"] if trainable and live is not None else []

@@ -1,4 +1,4 @@
-"""Symptoms around the model: limits that cut answers, prompts that do not arrive, an engine or weights that are not the trainer's."""
+"""Symptoms around the model: limits that cut answers, prompts that do not arrive, an engine that is not the trainer's."""
 
 from __future__ import annotations
 
