@@ -42,10 +42,9 @@ def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_view
     yield from (f"curves:   {command}" for command in viewers)
     if directory.list_saved_steps():
         yield f"compare:  astuner compare {run} OTHER_RUN"
-        chosen, step = (
-            ("", "") if best in (None, directory.list_saved_steps()[-1]) else (" --checkpoint best", f" of step {best}")
-        )
-        yield f"export:   astuner export {run}{chosen} --out MODEL_DIR   (a Hugging Face model{step}, which inference servers load)"
+        of = "" if best in (None, directory.list_saved_steps()[-1]) else f" of step {best}"
+        chosen = " --checkpoint best" if of else ""
+        yield f"export:   astuner export {run}{chosen} --out MODEL_DIR   (a Hugging Face model{of}, which inference servers load)"
 
 
 def _describe_validation(rows: Sequence[Row], directory: RunDirectory) -> Iterator[str]:

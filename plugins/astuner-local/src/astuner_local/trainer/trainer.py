@@ -76,7 +76,8 @@ class Trainer:
         """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
 
         Returns metrics under flat names: `loss/…`, `mismatch/…`, `clip/…`, `kl/mean`, `entropy/mean`, `grad/norm`,
-        `update/relative`, `tokens/…` and the fate of the rows as `signal/…`; means are over the trained tokens. A step with nothing to train has counts only.
+        `update/relative`, `tokens/…` and the fate of the rows as `signal/…`; means are over the trained tokens. A step with
+        nothing to train has counts only.
         `record` keeps the values of every trained token for `take_token_values`.
         """
         options, tokens = self.options, TokenRecord() if record else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from astuner.contract.schema import Call, Episode
-from astuner_tools.diagnosis.curves import compare_ends, compare_values, is_solved, measure_room, take_late
+from astuner_tools.diagnosis.curves import compare_ends, compare_values, find_best_reward, is_solved, measure_room, take_late
 from astuner_tools.diagnosis.findings import Evidence
 from astuner_tools.diagnosis.groups import measure_alike, name_ends, write_last_answer
 from astuner_tools.diagnosis.run_record import RunRecord
@@ -16,7 +16,8 @@ from astuner_tools.diagnosis.signal_checks import Limits
 
 def find_collapse(record: RunRecord, limits: Limits) -> Evidence | None:
     """The siblings of a task have become the same, although the tasks are not solved."""
-    late, early = measure_alike(record.late), measure_alike(record.early)
+    best = find_best_reward(record)
+    late, early = measure_alike(record.late, best), measure_alike(record.early, best)
     entropy = compare_ends(record, "entropy/mean", least_steps=3)
     if is_solved(record) or len(record.steps) < limits["steps"]:
         return None
@@ -42,8 +43,8 @@ def find_collapse(record: RunRecord, limits: Limits) -> Evidence | None:
 
 def find_no_variety(record: RunRecord, limits: Limits) -> Evidence | None:
     """The siblings of a task are the same from the first step on."""
-    found = measure_alike(record.episodes)
-    early = measure_alike(record.early or record.late)
+    best = find_best_reward(record)
+    found, early = measure_alike(record.episodes, best), measure_alike(record.early or record.late, best)
     if found is None or early is None or min(found[0], early[0]) < limits["alike"] or is_solved(record):
         return None
     temperature = float(record.get("rollout.temperature", 0.0))
@@ -87,8 +88,11 @@ def find_growing_length(record: RunRecord, limits: Limits) -> Evidence | None:
     ends, reward = compare_values(lengths, least_steps=int(limits["steps"])), compare_ends(record, "reward/mean")
     if ends is None or reward is None or ends.first <= 0 or is_solved(record):
         return None
-    rose = reward.rose() or reward.change > limits["rise"] * measure_room(record, reward.first)
-    if rose or not ends.rose() or ends.last < limits["growth"] * ends.first:
+    if (
+        reward.rose(limits["rise"] * measure_room(record, reward.first))
+        or not ends.rose()
+        or ends.last < limits["growth"] * ends.first
+    ):
         return None
     longest = sorted(record.late, key=lambda one: -sum(len(call.output_ids) for call in one.calls))
     return Evidence(

@@ -80,10 +80,10 @@ def find_best_reward(record: RunRecord) -> float:
 
 def is_solved(record: RunRecord, share: float = 0.9) -> bool:
     """Whether the last steps get nearly all of the reward that is to be had."""
-    success = take_late(record, "success/rate")
+    success = take_late(record, "success/rate", window=3)
     if success is not None:
         return success >= share
-    late, best = take_late(record, "reward/mean"), find_best_reward(record)
+    late, best = take_late(record, "reward/mean", window=3), find_best_reward(record)
     return late is not None and best > 0 and late >= share * best
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from astuner.contract.schema import Call, Episode, Verdict
 
-Words = tuple[str, ...]
+SOLVED = 0.9
+"""Share of the highest reward from which on an episode counts as solved, if its success is not known."""
 
 
 def group_siblings(episodes: Iterable[Episode]) -> list[list[Episode]]:
@@ -39,11 +40,20 @@ def are_alike(siblings: Sequence[Episode]) -> bool:
     return len(answers) == 1 and any(answers.pop())
 
 
-def measure_alike(episodes: Sequence[Episode]) -> tuple[float, list[list[Episode]]] | None:
-    """Return the share of groups whose siblings are alike, and these groups; None without groups."""
-    groups = group_siblings(episodes)
+def measure_alike(episodes: Sequence[Episode], best: float) -> tuple[float, list[list[Episode]]] | None:
+    """Return the share of groups whose siblings are alike, and these groups; None if all groups are solved.
+
+    `best` is the highest reward that was seen: of a task that is solved, siblings may well say the same.
+    """
+    groups = [siblings for siblings in group_siblings(episodes) if not _are_solved(siblings, best)]
     alike = [siblings for siblings in groups if are_alike(siblings)]
     return (len(alike) / len(groups), alike) if groups else None
+
+
+def _are_solved(siblings: Sequence[Episode], best: float) -> bool:
+    if any(one.is_success is not None for one in siblings):
+        return all(one.is_success for one in siblings)
+    return best > 0 and all(one.reward is not None and one.reward >= SOLVED * best for one in siblings)
 
 
 def name_reason(episode: Episode) -> str | None:

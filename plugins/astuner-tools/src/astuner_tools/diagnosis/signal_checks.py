@@ -8,7 +8,7 @@ from statistics import fmean
 from astuner.contract.schema import Unjudged
 from astuner_tools.diagnosis.curves import is_solved, take_late
 from astuner_tools.diagnosis.findings import Evidence
-from astuner_tools.diagnosis.groups import count_reasons, group_siblings, list_judged, measure_alike, name_ends, name_reason
+from astuner_tools.diagnosis.groups import count_reasons, group_siblings, list_judged, name_ends, name_reason
 from astuner_tools.diagnosis.run_record import RunRecord
 
 Limits = Mapping[str, float]
@@ -136,12 +136,7 @@ def _describe_only(record: RunRecord, reward: float) -> Evidence:
         if abs(mean - reward) > 1e-9:
             break
         steps += 1
-    judged = record.late
-    alike = measure_alike(judged)
-    return Evidence(
-        numbers={"reward": reward, "steps": steps, "episodes": len(judged), "alike": alike[0] if alike else 0.0},
-        episodes=name_ends(judged),
-    )
+    return Evidence(numbers={"reward": reward, "steps": steps}, episodes=name_ends(record.late))
 
 
 def _measure_groups_without_signal(record: RunRecord) -> float | None:
