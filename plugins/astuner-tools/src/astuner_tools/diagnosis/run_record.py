@@ -66,6 +66,9 @@ def read_run_record(run: Run, *, rows: Sequence[Row] | None = None) -> RunRecord
     """Read a run of any state, without its lock; `rows` are its metrics, if they were read already."""
     found = run.read_rows() if rows is None else rows
     train = sorted({row["step"] for row in found if row["kind"] == "train"})
+    if not train or run.state.status == "failed":
+        # What ended a run is in the episodes of a step that was never finished.
+        train = sorted({*train, *_list_steps(run, after=train[-1] if train else 0)})
     last = train[-LAST_STEPS:]
     first = [step for step in train[:FIRST_STEPS] if step not in last] if len(train) > LAST_STEPS else []
     played = _read_steps(run, "train", {*first, *last})
@@ -83,6 +86,21 @@ def read_run_record(run: Run, *, rows: Sequence[Row] | None = None) -> RunRecord
         last_validation=validations.get(ends[1], ()) if ends else (),
         decode=None if tokenizer is None else tokenizer.decode,
     )
+
+
+def _list_steps(run: Run, after: int) -> set[int]:
+    """Return the training steps after one of which episodes are stored."""
+    found: set[int] = set()
+
+    def wants(line: bytes) -> bool:
+        step = read_episode_step(line)
+        found.update({step} if step is not None and step > after else ())
+        return step is None
+
+    for _, record in read_records(run.directory.episodes / "train.jsonl", wants=wants):
+        if record["kind"] == "cut":
+            found = {step for step in found if step <= record["step"]}
+    return found
 
 
 def _read_steps(run: Run, split: Split, steps: Collection[int]) -> dict[int, list[Episode]]:
