@@ -45,7 +45,9 @@ def find_no_variety(record: RunRecord, limits: Limits) -> Evidence | None:
     """The siblings of a task are the same from the first step on."""
     best = find_best_reward(record)
     found, early = measure_alike(record.episodes, best), measure_alike(record.early or record.late, best)
-    if found is None or early is None or min(found[0], early[0]) < limits["alike"] or is_solved(record):
+    if found is None or early is None or len(found[1]) < limits["groups"] or is_solved(record):
+        return None
+    if min(found[0], early[0]) < limits["alike"]:
         return None
     temperature = float(record.get("rollout.temperature", 0.0))
     return Evidence(
@@ -136,7 +138,8 @@ def _count_calls(episodes: Sequence[Episode]) -> Counter[str]:
 
 
 def _is_malformed(call: Call) -> bool:
-    return bool(call.reply.get("malformed_tool_call"))
+    # One that a limit cut off is the limit's fault.
+    return bool(call.reply.get("malformed_tool_call")) and call.finish_reason == "stop"
 
 
 def _has_no_signal(record: RunRecord) -> bool:

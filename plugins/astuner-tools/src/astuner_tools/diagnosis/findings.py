@@ -40,6 +40,8 @@ class Finding:
     value: str
     advice: str
     """What changing the key does, and what else may help."""
+    metrics: Sequence[str]
+    """Those whose curves show it."""
     page: str
     """The page that explains it, with its section."""
     covers: Sequence[str] = field(default=(), repr=False)

@@ -73,6 +73,7 @@ def find_large_steps(record: RunRecord, limits: Limits) -> Evidence | None:
             "first": fall[0] if fall else record.read("reward/mean")[0][1],
             "last": fall[1] if fall else record.read("reward/mean")[-1][1],
             "kl": kl,
+            "drift": f" by up to {kl:.2g} nats a token" if kl >= limits["kl"] else "",
             "lr": rate,
             "update": _describe_update(relative),
             "broken": f"; {broken:.0f} updates had a gradient that is not finite" if broken else "",

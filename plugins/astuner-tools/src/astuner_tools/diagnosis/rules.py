@@ -50,6 +50,7 @@ class Rule:
             key=evidence.key or self.key,
             value=evidence.value or self.value,
             advice=self.advice,
+            metrics=[name for name in self.reads if "/" in name],
             page=f"{PAGE}#{self.section}",
             covers=self.covers,
         )

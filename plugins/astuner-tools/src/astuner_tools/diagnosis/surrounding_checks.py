@@ -12,6 +12,8 @@ from astuner_tools.diagnosis.run_record import RunRecord
 from astuner_tools.diagnosis.signal_checks import Limits
 
 TURN, MODEL, RESPONSE = "rollout.max_response_length_in_one_turn", "rollout.max_model_len", "data.max_response_length"
+SPOKEN = ("system", "developer", "user")
+"""Roles whose texts belong in a first prompt."""
 STEPS, TIME = "rollout.multi_turn.max_steps", "rollout.episode_timeout_s"
 
 
@@ -64,7 +66,7 @@ def find_hidden_prompt(record: RunRecord, limits: Limits) -> Evidence | None:
         text = _squeeze(decode(call.prompt_ids))
         for message in call.messages:
             words = message.get("content")
-            if isinstance(words, str) and _squeeze(words) and _squeeze(words)[:40] not in text:
+            if message.get("role") in SPOKEN and isinstance(words, str) and _squeeze(words) and _squeeze(words)[:40] not in text:
                 roles[str(message.get("role"))] += 1
                 hidden.append(one.id)
     if not looked or not roles or roles.most_common(1)[0][1] < looked * limits["share"]:
@@ -143,4 +145,5 @@ def _name_tools(call: Call) -> list[str]:
 
 
 def _squeeze(text: str) -> str:
-    return "".join(text.split())
+    """Return the letters and digits alone: tokenizers and templates may change the rest."""
+    return "".join(filter(str.isalnum, text)).lower()
