@@ -75,10 +75,19 @@ def test_old_checkpoints_go_and_the_best_stays(directory):
 def test_a_checkpoint_that_was_the_best_alone_goes_when_a_better_one_is_saved(directory):
     save(directory, 2, 4, 6)
     validate(directory, {2: 0.5, 4: 0.9, 6: 0.4})
-    mark_as_best_only(directory, 2)
-    mark_as_best_only(directory, 4)
+    for step in (2, 4):
+        mark_as_best_only(directory, step, True)
     prune_checkpoints(directory, keep=None)
     assert directory.list_saved_steps() == [4, 6]
+
+
+def test_a_checkpoint_that_became_due_stays_and_the_best_alone_is_not_counted(directory):
+    save(directory, 1, 2, 3, 4, 5)
+    validate(directory, {2: 0.5, 4: 0.9})
+    for step, best_only in ((2, True), (4, True), (2, False)):
+        mark_as_best_only(directory, step, best_only)
+    prune_checkpoints(directory, keep=2)
+    assert directory.list_saved_steps() == [3, 4, 5]
 
 
 def test_a_validation_is_the_best_only_if_it_is_better_than_all_others(directory):

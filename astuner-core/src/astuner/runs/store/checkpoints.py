@@ -58,9 +58,11 @@ def is_best_validation(directory: RunDirectory, step: int) -> bool:
     return step in values and all(values[step] > value for other, value in values.items() if other != step)
 
 
-def mark_as_best_only(directory: RunDirectory, step: int) -> None:
-    """Record that the checkpoint of a step is saved because it is the best one alone: it goes when a better one is saved."""
-    directory.write_state(best_only=sorted({*directory.state.get("best_only", ()), step}))
+def mark_as_best_only(directory: RunDirectory, step: int, best_only: bool) -> None:
+    """Record whether the checkpoint of a step is saved because it is the best one alone: it goes when a better one is saved."""
+    known = set(directory.state.get("best_only", ()))
+    if (step in known) != best_only:
+        directory.write_state(best_only=sorted(known ^ {step}))
 
 
 def forget_validations(directory: RunDirectory, after: int) -> None:
@@ -136,7 +138,9 @@ def prune_checkpoints(directory: RunDirectory, *, keep: int | None) -> str | Non
         shutil.rmtree(leftover, ignore_errors=True)
     saved = directory.list_saved_steps()
     best = find_best_step(directory)
-    old = {*saved[: -keep if keep and keep > 0 else 0], *(step for step in directory.state.get("best_only", ()) if step in saved)}
+    best_only = directory.state.get("best_only", ())
+    due = [step for step in saved if step not in best_only]
+    old = {*due[: -keep if keep and keep > 0 else 0], *(step for step in best_only if step in saved)}
     doomed = [directory.checkpoint(step) for step in sorted(old - {best, saved[-1] if saved else None})]
     doomed += [path for path in directory.checkpoints.glob("aside_*") if saved and _read_step(path) <= saved[-1]]
     if not doomed:

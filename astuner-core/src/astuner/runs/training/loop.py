@@ -88,8 +88,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             due = control.take_save() or last or _is_due(settings.save_freq, step)
             if due or (validates and settings.keep_best is not False and is_best_validation(directory, step)):
                 saved = step
-                if not due:
-                    mark_as_best_only(directory, step)
+                mark_as_best_only(directory, step, not due)
                 yield _save(directory, learner, step)
             if control.stop:
                 break
