@@ -72,7 +72,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-judges": 7200,
     "astuner-local": 6500,
     "astuner-loggers": 3250,
-    "astuner-logview": 6700,
+    "astuner-logview": 6720,
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,

@@ -63,5 +63,6 @@ def list_pages(run: str, *, step: int, task: str, repeat: int = 0, other: str = 
         "task": f"/r/{run}/task/{quoted(task)}",
         "tasks": f"/r/{run}/tasks",
         "judge": f"/r/{run}/judge",
+        "why": f"/r/{run}/why",
         "configuration": "/configuration",
     }

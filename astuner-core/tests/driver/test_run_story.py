@@ -8,6 +8,7 @@ from astuner.episodes.transcript.terminal_text import format_seconds
 from astuner.runs.driver.launch import format_resume_command
 from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.driver.run_story import tell_story
+from astuner.runs.store.checkpoints import record_validation
 from astuner.runs.store.directory import RunDirectory
 
 
@@ -34,7 +35,7 @@ def test_a_run_tells_what_it_reached_what_it_took_and_what_it_lost(tmp_path, mon
     lost = {"signal/lost/timeout": 2, "signal/lost/workflow_error": 1, "signal/lost/tokens_failed": 40}
     rows = [validation(0, 0.0), train(1, 0.1, **lost), train(2, 0.6), validation(2, 1.0), train(3, 0.5), validation(3, 0.9)]
     assert tell_story(write(tmp_path, *rows)) == [
-        "validation reward 0.000 → 0.900, success 0% → 90% (steps 0 → 3; best 1.000 after step 2)",
+        "validation reward 0.000 → 0.900, success 0% → 90% (steps 0 → 3; best 1.000 after step 2, which was not kept)",
         "training reward 0.100 → 0.500 (steps 1 → 3; best 0.600 in step 2)",
         "3 steps in 3 min 0 s, 288 episodes, 3,000 tokens sampled, 1,500 trained",
         "lost: 3 of 96 episodes (timeout 2, workflow_error 1)",
@@ -43,6 +44,23 @@ def test_a_run_tells_what_it_reached_what_it_took_and_what_it_lost(tmp_path, mon
         "compare:  astuner compare run OTHER_RUN",
         "export:   astuner export run --out MODEL_DIR   (a Hugging Face model, which inference servers load)",
     ]
+
+
+def test_a_run_whose_best_checkpoint_is_not_its_last_offers_that_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    directory = write(tmp_path, validation(0, 0.2), validation(2, 1.0), validation(3, 0.1), saved=(2, 3))
+    for step, reward in ((2, 1.0), (3, 0.1)):
+        record_validation(directory, step, "val/reward/mean", reward)
+    told = "\n".join(tell_story(directory))
+    assert "best 1.000 after step 2)" in told
+    assert "export:   astuner export run --checkpoint best --out MODEL_DIR   (a Hugging Face model of step 2, which" in told
+
+
+def test_a_run_tells_what_holds_it_back(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    describe = lambda path, name: f"the reward is flat: `astuner why {name}`"  # noqa: E731 - as a package offers it
+    monkeypatch.setattr("astuner.runs.driver.run_diagnosis.find_function", lambda name: describe)
+    assert "why:      the reward is flat: `astuner why run`" in tell_story(write(tmp_path))
 
 
 def test_a_run_without_numbers_tells_only_how_to_look_at_it(tmp_path, monkeypatch):

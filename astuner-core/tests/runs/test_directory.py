@@ -13,6 +13,8 @@ from astuner.runs.store.checkpoints import (
     find_checkpoint,
     finish_checkpoint,
     forget_validations,
+    is_best_validation,
+    mark_as_best_only,
     prune_checkpoints,
     record_validation,
 )
@@ -68,6 +70,31 @@ def test_old_checkpoints_go_and_the_best_stays(directory):
     validate(directory, {1: 0.9, 2: 0.5})
     prune_checkpoints(directory, keep=2)
     assert directory.list_saved_steps() == [1, 3, 4]
+
+
+def test_a_checkpoint_that_was_the_best_alone_goes_when_a_better_one_is_saved(directory):
+    save(directory, 2, 4, 6)
+    validate(directory, {2: 0.5, 4: 0.9, 6: 0.4})
+    for step in (2, 4):
+        mark_as_best_only(directory, step, True)
+    prune_checkpoints(directory, keep=None)
+    assert directory.list_saved_steps() == [4, 6]
+
+
+def test_a_checkpoint_that_became_due_stays_and_the_best_alone_is_not_counted(directory):
+    save(directory, 1, 2, 3, 4, 5)
+    validate(directory, {2: 0.5, 4: 0.9})
+    for step, best_only in ((2, True), (4, True), (2, False)):
+        mark_as_best_only(directory, step, best_only)
+    prune_checkpoints(directory, keep=2)
+    assert directory.list_saved_steps() == [3, 4, 5]
+
+
+def test_a_validation_is_the_best_only_if_it_is_better_than_all_others(directory):
+    validate(directory, {2: 0.5, 4: 0.9, 6: 0.9})
+    assert [is_best_validation(directory, step) for step in (2, 4, 6, 8)] == [False, False, False, False]
+    validate(directory, {8: 1.0})
+    assert is_best_validation(directory, 8)
 
 
 def test_the_best_is_the_best_of_those_that_were_saved(directory):

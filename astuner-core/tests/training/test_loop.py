@@ -85,6 +85,22 @@ def test_steps_and_validations_say_how_far_trainer_and_engine_are_apart(run: Any
     assert "model (tool calls: hermes). That many point at the engine itself" in notice
 
 
+@pytest.mark.parametrize(
+    ("changes", "saved"),
+    [
+        ({"test_freq": 1}, [1, 3]),
+        ({"test_freq": 2}, [2, 3]),
+        ({"test_freq": 1, "keep_best": False}, [3]),
+        ({"test_freq": -1}, [3]),
+    ],
+)
+def test_the_first_of_the_best_validated_checkpoints_is_kept_and_the_last(run: Any, changes: dict[str, Any], saved: list[int]):
+    settings = trainer(save_freq=-1, **changes)
+    settings["task_reader"] = {"dataset_file": {"validation": {"file_path": "run1.jsonl"}}}
+    played = run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=settings)
+    assert RunDirectory(played.directory).list_saved_steps() == saved
+
+
 def test_groups_without_signal_lie_between_those_with_it():
     kept, dead = [group(episode(task=f"t{n}")) for n in range(5)], [group(episode(task="dead")) for _ in range(3)]
     mixed = [one.task.task_id for one in spread_evenly(kept, dead)]

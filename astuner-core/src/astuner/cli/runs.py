@@ -65,7 +65,8 @@ def format_runs(summaries: Sequence[Summary], names: Sequence[str]) -> str:
 def _format_cells(summary: Summary) -> tuple[str, ...]:
     of = f" of {summary.planned_steps}" if summary.planned_steps else ""
     reward = f"{summary.first_reward:.3f} -> {summary.last_reward:.3f}" if summary.first_reward is not None else "-"
-    best = f"{summary.best_validation:.3f} at step {summary.best_step}" if summary.best_validation is not None else "-"
+    lost = "" if summary.best_kept else ", not kept"
+    best = f"{summary.best_validation:.3f} at step {summary.best_step}{lost}" if summary.best_validation is not None else "-"
     return summary.status, f"{summary.steps}{of}", reward, best, format_duration(summary.time_s), f"{summary.tokens:,}"
 
 

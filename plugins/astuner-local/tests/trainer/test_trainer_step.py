@@ -134,6 +134,7 @@ def test_the_ratio_of_later_mini_batches_is_to_the_weights_at_the_start_of_the_s
     model, rows = make_model(), make_groups(groups=4)
     metrics = Trainer(model, TrainerOptions(lr=5e-2, mini_batch_num=4)).update(_recorded_by(model, rows), 1)
     assert metrics["signal/updates"] == 4
+    assert metrics["update/relative"] > 0.05
     assert metrics["clip/low"] > 0
     assert metrics["clip/high"] > 0
     assert metrics["mismatch/abs_max"] < 1e-5
@@ -152,6 +153,7 @@ def test_a_step_with_nothing_to_train_says_so_and_moves_no_weight(make_model, ma
     metrics = trainer.update(rows, 1)
     assert metrics["signal/nothing_to_train"] == 1
     assert metrics["signal/updates"] == 0
+    assert "update/relative" not in metrics
     assert (metrics["signal/rows_zero_advantage"], metrics["signal/rows_without_tokens"]) == (2, 1)
     assert all(torch.equal(before[name], p) for name, p in model.named_parameters())
 

@@ -47,6 +47,7 @@ def test_it_shows_what_a_run_takes_and_touches_nothing(conf: Path, cli: Cli, mon
     assert shown.code == 0, shown.err
     assert "3 of 1 tasks x 4 episodes" in shown.out
     assert "does not fit" in shown.out
+    assert "at most 1: every 20 steps, the last; about " in shown.out
     assert "model.lora_rank up" in shown.out
     assert not (conf.parent / "launcher_record").exists()
 

@@ -91,7 +91,7 @@ def _one(parts: int) -> Any:
     return LEAVE
 
 
-def _map_keep_best(best: bool) -> str:
+def _map_keep_best(best: bool | None) -> str:
     if best:
         raise ValueError(
             "Trinity saves at its own pace, and not after a validation. Leave it out: save_freq and a later `astuner eval` of "

@@ -15,6 +15,7 @@ from astuner.contract.schema import CheckpointSaved, Event, Group, Notice, StepR
 from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.replayed_steps import ReplayedSteps, forget_lost_episodes
 from astuner.runs.driver.reporting import Loggers
+from astuner.runs.driver.run_diagnosis import describe_run, is_diagnosis_due
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.kept_tokenizer import keep_tokenizer
 from astuner.shared.exhaustion import explain_exhaustion
@@ -27,6 +28,9 @@ STEPS_UNTIL_WARNING = 3
 """After this many steps in a row in which no token has a non-zero advantage, a warning says why, once."""
 STEPS_WITHOUT_SIGNAL = 20
 """The run ends after this many steps in a row in which no token has a non-zero advantage."""
+
+LOOK = "Siblings of a task get the same reward, or cannot be trained: `astuner run --backbone debug` shows single episodes"
+"""What is said of steps without signal where no package says more."""
 
 RANKED = "val/reward/mean"
 """The metric of a validation that `keep_best` compares."""
@@ -45,33 +49,26 @@ class Progress:
     before_groups: tuple[Group, ...] = ()
     after_groups: tuple[Group, ...] = ()
     _without_signal: int = field(default=0, init=False)
-    _groups: list[Group] = field(factory=list, init=False)
-    """Those of the steps without signal, until the warning."""
     _warned: bool = field(default=False, init=False)
 
-    def check_signal(self, report: StepReport) -> str | None:
+    def check_signal(self, report: StepReport, directory: RunDirectory) -> str | None:
         """Return a warning, once, after a few steps in a row without signal; raise `RunFailed` after too many."""
         if "signal/tokens_nonzero_advantage" not in report.metrics:
             return None
         if report.metrics["signal/tokens_nonzero_advantage"]:
-            self._without_signal, self._groups = 0, []
+            self._without_signal = 0
             return None
         self._without_signal += 1
-        if not self._warned:
-            self._groups += report.groups
         if self._without_signal == STEPS_UNTIL_WARNING and not self._warned:
-            from astuner.runs.driver.missing_signal import explain_missing_signal
-
-            groups, self._groups, self._warned = self._groups, [], True
-            return f"nothing was learnt in {STEPS_UNTIL_WARNING} steps in a row: {explain_missing_signal(groups)}"
+            self._warned = True
+            why = next(describe_run(directory), f"no token has an advantage. {LOOK}")
+            return f"nothing was learnt in {STEPS_UNTIL_WARNING} steps in a row: {why}"
         if self._without_signal < STEPS_WITHOUT_SIGNAL:
             return None
         waterfall = ", ".join(f"{k.removeprefix('signal/')} {v:g}" for k, v in report.metrics.items() if k.startswith("signal/"))
         raise RunFailed(
-            f"no token had a non-zero advantage in {STEPS_WITHOUT_SIGNAL} steps in a row, so nothing can be learnt: all "
-            f"siblings of a task get the same reward ({report.metrics.get('reward/mean', float('nan')):g} on average). Check "
-            "the judge, choose tasks that are sometimes solved, or raise rollout.num_repeat or temperature. "
-            f"Last step: {waterfall}"
+            f"no token had a non-zero advantage in {STEPS_WITHOUT_SIGNAL} steps in a row, so nothing can be learnt: "
+            f"{next(describe_run(directory), LOOK)}. Last step: {waterfall}"
         )
 
 
@@ -112,14 +109,17 @@ def drive(
                     report_groups(event)
                     hooks.step_finished(event)
                     directory.write_state(step=event.step)
-                    if (warning := progress.check_signal(event)) is not None:
+                    if (warning := progress.check_signal(event, directory)) is not None:
                         control.notify(warning, "warning")
+                    if is_diagnosis_due(event.step, trainer.total_training_steps):
+                        for text in describe_run(directory):
+                            control.notify(text, "warning")
                 case ValidationReport():
                     if progress.before is None and event.step == 0:
                         progress.before, progress.before_groups = event.metrics, event.groups
                     progress.after, progress.after_groups = event.metrics, event.groups
                     loggers.log(event.step, event.metrics)
-                    if trainer.keep_best and event.step > 0 and RANKED in event.metrics:
+                    if trainer.keep_best is not False and event.step > 0 and RANKED in event.metrics:
                         from astuner.runs.store.checkpoints import record_validation
 
                         record_validation(directory, event.step, RANKED, event.metrics[RANKED])

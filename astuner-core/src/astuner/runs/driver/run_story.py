@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from astuner.episodes.transcript.terminal_text import format_seconds
+from astuner.runs.driver.run_diagnosis import describe_run, shorten_path
+from astuner.runs.store.checkpoints import find_best_step
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
 
@@ -24,25 +24,30 @@ def tell_story(directory: RunDirectory, viewers: Sequence[str] = (), run_viewers
     rows = read_metric_rows(directory.metrics).rows
     train = [row for row in rows if row["kind"] == "train"]
     return [
-        *_describe_validation([row for row in rows if row["kind"] == "validation" and isinstance(row.get(REWARD), int | float)]),
+        *_describe_validation(
+            [row for row in rows if row["kind"] == "validation" and isinstance(row.get(REWARD), int | float)], directory
+        ),
         *_describe_training(train),
         *_describe_cost(train, rows),
         *_describe_losses(train),
+        *(f"why:      {text}" for text in describe_run(directory)),
         *list_next_commands(directory, viewers, run_viewers),
     ]
 
 
 def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_viewers: Sequence[str]) -> Iterator[str]:
     """Yield the commands that take a run further, each with what it does."""
-    run = _shorten(directory.path)
+    run, best = shorten_path(directory.path), find_best_step(directory)
     yield from (f"look:     {command} {run}" for command in (*run_viewers, "astuner episodes"))
     yield from (f"curves:   {command}" for command in viewers)
     if directory.list_saved_steps():
         yield f"compare:  astuner compare {run} OTHER_RUN"
-        yield f"export:   astuner export {run} --out MODEL_DIR   (a Hugging Face model, which inference servers load)"
+        of = "" if best in (None, directory.list_saved_steps()[-1]) else f" of step {best}"
+        chosen = " --checkpoint best" if of else ""
+        yield f"export:   astuner export {run}{chosen} --out MODEL_DIR   (a Hugging Face model{of}, which inference servers load)"
 
 
-def _describe_validation(rows: Sequence[Row]) -> Iterator[str]:
+def _describe_validation(rows: Sequence[Row], directory: RunDirectory) -> Iterator[str]:
     if not rows:
         return
     first, last = rows[0], rows[-1]
@@ -51,9 +56,10 @@ def _describe_validation(rows: Sequence[Row]) -> Iterator[str]:
         yield f"validation reward {first[REWARD]:.3f} after step {first['step']}{_describe_success(first)}{_describe_share(rows)}"
         return
     success = "".join(f", success {a} → {b}" for a, b in [(_read_success(first), _read_success(last))] if a and b)
+    lost = "" if best["step"] in (0, *directory.list_saved_steps()) else ", which was not kept"
     yield (
         f"validation reward {first[REWARD]:.3f} → {last[REWARD]:.3f}{success} "
-        f"(steps {first['step']} → {last['step']}; best {best[REWARD]:.3f} after step {best['step']})"
+        f"(steps {first['step']} → {last['step']}; best {best[REWARD]:.3f} after step {best['step']}{lost})"
         f"{_describe_share([first, last])}"
     )
 
@@ -121,8 +127,3 @@ def _join(counts: dict[str, int]) -> str:
 
 def _add_up(rows: Sequence[Row], name: str) -> float:
     return sum(float(row.get(name) or 0.0) for row in rows)
-
-
-def _shorten(path: Path) -> str:
-    """Return a path as it is typed in the working directory."""
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))

@@ -35,6 +35,8 @@ class Summary:
     """The highest `val/reward/mean`."""
     best_step: int | None
     """The steps that were trained before it."""
+    best_kept: bool
+    """Whether its weights are still there: a checkpoint, or the model that the run began with."""
     time_s: float
     """Of all training steps together."""
     tokens: int
@@ -66,6 +68,7 @@ def summarise(run: Run) -> Summary:
         last_reward=rewards[-1][1] if rewards else None,
         best_validation=best[1] if best else None,
         best_step=best[0] if best else None,
+        best_kept=best is not None and (best[0] == 0 or best[0] in run.directory.list_saved_steps()),
         time_s=_add_up(rows, TIME),
         tokens=int(_add_up(rows, TOKENS)),
         started=attempts[0].get("started"),

@@ -52,6 +52,19 @@ def record_validation(directory: RunDirectory, step: int, metric: str, value: fl
     directory.write_state(validations={**directory.state.get("validations", {}), str(step): {"metric": metric, "value": value}})
 
 
+def is_best_validation(directory: RunDirectory, step: int) -> bool:
+    """Whether the validation of a step is better than all others, whose weights need not be saved."""
+    values = {int(other): found["value"] for other, found in directory.state.get("validations", {}).items()}
+    return step in values and all(values[step] > value for other, value in values.items() if other != step)
+
+
+def mark_as_best_only(directory: RunDirectory, step: int, best_only: bool) -> None:
+    """Record whether the checkpoint of a step is saved because it is the best one alone: it goes when a better one is saved."""
+    known = set(directory.state.get("best_only", ()))
+    if (step in known) != best_only:
+        directory.write_state(best_only=sorted(known ^ {step}))
+
+
 def forget_validations(directory: RunDirectory, after: int) -> None:
     """Forget the validations of steps that a resumed run repeats."""
     known = directory.state.get("validations", {})
@@ -125,7 +138,10 @@ def prune_checkpoints(directory: RunDirectory, *, keep: int | None) -> str | Non
         shutil.rmtree(leftover, ignore_errors=True)
     saved = directory.list_saved_steps()
     best = find_best_step(directory)
-    doomed = [directory.checkpoint(step) for step in saved[: -keep if keep and keep > 0 else 0] if step != best]
+    best_only = directory.state.get("best_only", ())
+    due = [step for step in saved if step not in best_only]
+    old = {*due[: -keep if keep and keep > 0 else 0], *(step for step in best_only if step in saved)}
+    doomed = [directory.checkpoint(step) for step in sorted(old - {best, saved[-1] if saved else None})]
     doomed += [path for path in directory.checkpoints.glob("aside_*") if saved and _read_step(path) <= saved[-1]]
     if not doomed:
         return None
@@ -155,7 +171,7 @@ def find_checkpoint(directory: RunDirectory, name: str) -> Path:
         best = find_best_step(directory)
         if best is None:
             raise UsageError(
-                f"{directory.path}: no best checkpoint is known: it needs trainer_common.keep_best and validation (test_freq); "
+                f"{directory.path}: no best checkpoint is known: no step with one was validated (trainer_common.test_freq); "
                 f"there are last and {', '.join(map(str, steps))}"
             )
         return directory.checkpoint(best)

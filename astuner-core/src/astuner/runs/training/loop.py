@@ -20,7 +20,7 @@ from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
 from astuner.episodes.judging.advantages import WeightedSample, compute_advantages, has_no_signal, is_group_relative
 from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
-from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint
+from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint, is_best_validation, mark_as_best_only
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import read_metric_rows
 from astuner.runs.training.group_filter import PlayedGroups, filter_groups
@@ -85,9 +85,10 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             if validates and not (yield from _validate(rollouts, tasks, step, watch)):
                 directory.write_state(validation_due=step)
                 break
-            asked = control.take_save()
-            if last or asked or _is_due(settings.save_freq, step) or (settings.keep_best and validates):
+            due = control.take_save() or last or _is_due(settings.save_freq, step)
+            if due or (validates and settings.keep_best is not False and is_best_validation(directory, step)):
                 saved = step
+                mark_as_best_only(directory, step, not due)
                 yield _save(directory, learner, step)
             if control.stop:
                 break

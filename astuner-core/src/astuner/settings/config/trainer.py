@@ -157,6 +157,7 @@ class TrainerCommon:
     """What happens before a run whose planned memory (`astuner run --dry-run` shows it) exceeds the machine's."""
     max_checkpoints_to_keep: int | None = field(default=None, validator=optional(ge(1)))
     """Older checkpoints are deleted; null keeps all."""
-    keep_best: bool = False
-    """Keep the checkpoint with the best validation reward as well."""
+    keep_best: bool | None = None
+    """Save the checkpoint with the best validation reward too, and keep it: one more than without; null does where there is
+    validation."""
     token_record: TokenRecord = field(factory=TokenRecord)

@@ -34,6 +34,7 @@ from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.state import load_state, save_state
 from astuner_local.trainer.step import MicroBatch, accumulate, logprobs, prepare
 from astuner_local.trainer.token_record import TokenRecord
+from astuner_local.trainer.update_size import UpdateSize
 
 
 class Trainer:
@@ -75,8 +76,9 @@ class Trainer:
     def update(self, rows: Sequence[TrainRow], step: int, *, record: bool = False) -> dict[str, float]:
         """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
 
-        Returns metrics under flat names: `loss/…`, `mismatch/…`, `clip/…`, `kl/mean`, `entropy/mean`, `grad/norm`, `tokens/…` and
-        the fate of the rows as `signal/…`; means are over the trained tokens. A step with nothing to train has counts only.
+        Returns metrics under flat names: `loss/…`, `mismatch/…`, `clip/…`, `kl/mean`, `entropy/mean`, `grad/norm`,
+        `update/relative`, `tokens/…` and the fate of the rows as `signal/…`; means are over the trained tokens. A step with
+        nothing to train has counts only.
         `record` keeps the values of every trained token for `take_token_values`.
         """
         options, tokens = self.options, TokenRecord() if record else None
@@ -96,6 +98,7 @@ class Trainer:
         sums: defaultdict[str, float] = defaultdict(float)
         largest, norms = 0.0, []
         numbers = {id(row): number for number, row in enumerate(rows)}
+        size = UpdateSize(self.parameters.values())
         for number, plan in enumerate(plans):
             for place, batch in enumerate(plan):
                 before = None if old is None else old[number][place]
@@ -117,6 +120,7 @@ class Trainer:
         return {
             **compute_signal_metrics(rows, list(chain.from_iterable(live)), norms),
             **self._means(sums, largest, norms, len(parts)),
+            **({"update/relative": size.measure()} if any(map(math.isfinite, norms)) else {}),
             "lr": lr,
         }
 

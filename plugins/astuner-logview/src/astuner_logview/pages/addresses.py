@@ -19,6 +19,7 @@ from astuner_logview.pages import (
     task,
     tokens,
     waterfall,
+    why,
 )
 from astuner_logview.parameters import Parameters
 
@@ -44,6 +45,7 @@ PAGES: Mapping[str, Page] = {
     "/api/runs/{run}/tokens": tokens.show_tokens,
     "/api/runs/{run}/judge": judge.show_judge,
     "/api/runs/{run}/agreement": judge.show_agreement,
+    "/api/runs/{run}/why": why.show_why,
 }
 """By address, in the form of Starlette's routes. Each may raise `Unanswerable`.
 

@@ -12,6 +12,7 @@ from astuner.settings.planning.plan import plan_run
 from astuner.settings.planning.service_choice import check_names
 from astuner.settings.plugins.drivers import load_with_traits
 from astuner_tools.config_memory.memory_table import format_report
+from astuner_tools.dry_run.checkpoint_space import describe_checkpoints
 from astuner_tools.dry_run.episode_bounds import bound_training_episodes, count_validation_episodes
 from astuner_tools.dry_run.run_advice import advise, estimate_time
 
@@ -45,12 +46,15 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     tasks = None if pending else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
     rows += _list_training_rows(config, tasks, info.directory / "metrics.jsonl") if tasks is not None and trains else []
+    hardware = look_at_hardware()
+    memory = plan.plan_memory(hardware)
+    if tasks is not None and trains:
+        validates = tasks.validation_tasks > 0 and (config.trainer_common.test_freq > 0 or config.trainer_common.val_before_train)
+        rows += [("checkpoints", describe_checkpoints(config, memory.shape, tasks.total_steps, validates=validates))]
     rows += [("tasks", text) for text in pending]
     rows += [("services", ", ".join(services))] if services else []
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
     width = max(len(name) for name, _ in rows)
-    hardware = look_at_hardware()
-    memory = plan.plan_memory(hardware)
     lines = [*(f"{name:<{width}}  {value}" for name, value in rows), "", *format_report(memory)]
     refused = [str(problem) for problem in memory.problems]
     return "\n".join(

@@ -102,6 +102,7 @@ export const to = {
   task: (/** @type {string} */ run, /** @type {string} */ task) => link(["r", run, "task", task]),
   tasks: (/** @type {string} */ run, /** @type {Record<string, QueryValue>} */ values = {}) => link(["r", run, "tasks"], values),
   judge: (/** @type {string} */ run, /** @type {Record<string, QueryValue>} */ values = {}) => link(["r", run, "judge"], values),
+  why: (/** @type {string} */ run) => link(["r", run, "why"]),
 };
 
 addEventListener("hashchange", () => {

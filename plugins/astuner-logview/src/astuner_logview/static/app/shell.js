@@ -86,6 +86,7 @@ function RunTabs({ run, name, tab }) {
     { href: to.episodes(run), title: "Episodes", current: ["episodes", "group", "worst", "episode", "tokens"].includes(name), count: data?.episodes ? short(data.episodes) : null },
     { href: to.tasks(run), title: "Tasks", current: name === "tasks" || name === "task" },
     { href: to.judge(run), title: "Judge", current: name === "judge" },
+    { href: to.why(run), title: "Why", current: name === "why" },
     { href: to.run(run, { tab: "configuration" }), title: "Configuration", current: configuration },
   ];
   return html`<${LinkTabs} label="This run" css="run-tabs" tabs=${tabs} />`;

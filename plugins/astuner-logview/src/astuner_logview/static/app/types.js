@@ -270,6 +270,9 @@
 /** @typedef {{components: Distribution[], rewards: Distribution, failures: {reason: string, count: number, filter: string, detail: string|null}[], judges: string[], replays: {name: string, id: string}[], problems: string[]}} Judge */
 /** @typedef {{replay: {name: string, id: string}, agreement: number|null, numbers: {label: string, value: number|null, unit: string|null}[], flips: {id: string, stored: number|null, new: number|null, kind: "to_failure"|"to_success"|"gained"|"lost"}[], swapped: {split: string, step: number, task: string}[], signal_gained: number, signal_lost: number, problems: string[]}} Agreement */
 
+/** @typedef {{id: string, symptom: string, message: string, numbers: Record<string, number|string|null>, episodes: string[], key: string, value: string, advice: string, metrics: string[], page: string, change: string, curves: Record<string, [number, number|null][]>}} WhyFinding */
+/** @typedef {{findings: WhyFinding[], rules: number, steps: number, problems: string[]}} Why */
+
 /** @typedef {Record<string, any>} JsonSchema */
 /** @typedef {{schema: JsonSchema, backbones: string[], defaults: Tree, sections: {path: string, title: string, text: string, keys: string[]}[], examples: {title: string, yaml: string}[], problems?: string[]}} ConfigSchema */
 /** @typedef {{place: string, line: number|null, message: string, remedy: string|null}} ConfigProblem */

@@ -32,9 +32,10 @@ const PAGES = {
   task: { title: "Task", ...page("task", () => import("./task.js")), full: true },
   tasks: { title: "Tasks", ...page("tasks", () => import("./tasks.js")) },
   judge: { title: "Judge", ...page("judge", () => import("./judge.js")) },
+  why: { title: "Why", ...page("why", () => import("./why.js")) },
 };
 /** @type {Record<string, keyof typeof PAGES>} */
-const IN_RUN = { episodes: "episodes", g: "group", s: "worst", e: "episode", t: "tokens", task: "task", tasks: "tasks", judge: "judge" };
+const IN_RUN = { episodes: "episodes", g: "group", s: "worst", e: "episode", t: "tokens", task: "task", tasks: "tasks", judge: "judge", why: "why" };
 
 /**
  * Return the page of an address's parts, the run it is in, and the parts after it; null if there is no such page.
