@@ -41,6 +41,11 @@ def find_download(model: str, name: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
+def is_on_disk(model: str) -> bool:
+    """Whether the tokenizer of a model is on this machine, in its folder or downloaded."""
+    return Path(model or "-").is_dir() or find_download(model, "tokenizer_config.json") is not None
+
+
 def check_model_files(path: str | Path, key: str = KEY, *, weights: bool = False) -> None:
     """Raise `ConfigError` for files, downloaded ones too, that ask for code; with `weights`, for these in pickles alone."""
     directory = Path(path)
