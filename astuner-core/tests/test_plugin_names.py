@@ -21,7 +21,6 @@ KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
 
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("cli/plugin.py", "doctor"): "the command that imports what this one lists",
-    ("cli/stop.py", "ps"): "the command that lists what this one stops",
     ("contract/user_values/named_arguments.py", "trl"): "a form of reward functions",
     ("contract/user_values/named_arguments.py", "verl"): "a form of reward functions",
     ("episodes/judging/", "trl"): "a form of reward functions",

@@ -100,8 +100,8 @@ class Checks:
             self._add_problem("rollout.user_workflow", message)
         elif not rollout.use_agentscope_protocol and rollout.user_workflow:
             message = (
-                "a workflow is named, and environment.leads: true (or rollout.use_agentscope_protocol: false) lets the environment "
-                "lead without one. Remove this key to play the environment, or the other to play the workflow."
+                "a workflow is named, and environment.leads: true (or rollout.use_agentscope_protocol: false) lets the "
+                "environment lead without one. Remove this key to play the environment, or the other to play the workflow."
             )
             self._add_problem("rollout.user_workflow", message)
         if rollout.use_agentscope_protocol and self.config.environment.env_action_preference is not None:

@@ -59,7 +59,7 @@ class ScriptedEngine:
         script: Sequence[ScriptLine] = (),
         reply: Reply | None = None,
     ) -> None:
-        """`tokenizer` (of transformers), or `model_path` to load it from if it is on this machine; `reply` overrides the options."""
+        """`tokenizer` (of transformers), or `model_path` to load it from if it is here; `reply` overrides the options."""
         self._options = options or self.Options()
         self._tokenizer = tokenizer
         self._model_path = model_path
