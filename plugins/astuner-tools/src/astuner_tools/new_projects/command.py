@@ -31,7 +31,7 @@ def init(directory: Path, framework: str | None, judge: str | None, yes: bool) -
     from astuner_tools.new_projects.template import check_free, write_project
 
     check_free(directory)
-    asks = sys.stdin.isatty() and not yes
+    asks = is_terminal() and not yes
     frameworks = read_frameworks()
     if framework is None:
         titles = {name: f"{row.title}{'' if row.is_installed else ' (not installed)'}" for name, row in frameworks.items()}
@@ -43,6 +43,11 @@ def init(directory: Path, framework: str | None, judge: str | None, yes: bool) -
     for path in write_project(directory, framework, judge):
         click.echo(f"  {directory / path}")
     click.echo("\n".join(["next:", *_list_next_steps(directory, frameworks[framework], judge)]))
+
+
+def is_terminal() -> bool:
+    """Whether somebody can answer."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _ask(question: str, choices: Mapping[str, str]) -> str:
