@@ -74,7 +74,7 @@ def _first_usable(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, pref
 def _find_script(loaded: LoadedConfig) -> str | None:
     """Return why a script answers: the configuration has one, and no model."""
     path = loaded.config.model.path
-    if SCRIPTED not in loaded.config.rollout.sections or (path and not loaded.lacks_model):
+    if not loaded.config.rollout.get_options(SCRIPTED) or (path and not loaded.lacks_model):
         return None
     return f"it answers as rollout.{SCRIPTED} says, since {f'there is no model at {path}' if path else 'model.path is not set'}"
 
