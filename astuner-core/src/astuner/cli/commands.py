@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,6 @@ import click
 
 from astuner.cli.lazy import LazySubcommands
 from astuner.settings.plugins.core_commands import select_group
-from astuner.shared.known_packages import CORE
 
 SECTIONS = {1: "Begin", 2: "Train", 3: "Look at runs", 4: "Check and extend", 5: "Tasks and judges"}
 """Of the help, by the tens of the ranks that packages give their commands."""
@@ -38,18 +39,20 @@ class CommandGroup(LazySubcommands):
         """Write the tables of commands without importing any: those of our packages in the order of their ranks, then others."""
         from astuner.settings.plugins.command_entries import map_commands
         from astuner.settings.plugins.command_help import read_command_help
-        from astuner.shared.known_packages import read_known_packages
 
-        known = read_known_packages()
+        # Read without attrs, which help does not need.
+        known = tomllib.loads(files("astuner").joinpath("shared", "known_packages.toml").read_text(encoding="utf-8"))
+        ranks, packages = known["command_ranks"], known["components"]["command"]
         tables: dict[str, dict[str, str]] = {}
-        found = {name: (text, CORE) for name, (_, text) in self._subcommands.items()}
+        prefix = f"{self._group}." if self._group else ""
+        found = {name: (text, "") for name, (_, text) in self._subcommands.items()}
         for typed, one in map_commands(self._group).items():
-            found[typed] = read_command_help(one.target, one.dist), f"{one.dist} {one.version}"
-        for name in sorted(found, key=lambda name: known.command_ranks.get(name, LAST)):
+            text, ours = read_command_help(one.target, one.dist), packages.get(prefix + one.name, "").partition("[")[0] == one.dist
+            found[typed] = text, "" if ours else f"({one.dist} {one.version})"
+        for name in sorted(found, key=lambda name: ranks.get(name, LAST)):
             text, source = found[name]
-            ours = source.partition(" ")[0] in known.packages
-            title = SECTIONS.get(known.command_ranks.get(name, LAST) // 10, "Commands") if ours else "Commands of plugins"
-            tables.setdefault(title, {})[name] = text if ours else f"{text} ({source})".strip()
+            title = "Commands of plugins" if source else SECTIONS.get(ranks.get(name, LAST) // 10, "Commands")
+            tables.setdefault(title, {})[name] = f"{text} {source}".strip()
         for title, rows in tables.items():
             with formatter.section(title):
                 formatter.write_dl([*rows.items()])
