@@ -21,7 +21,7 @@ def build_document() -> str:
     """Return the whole file."""
     projects = [tomllib.loads(file.read_text(encoding="utf-8")) for file in pyprojects()]
     tables = [*_components(projects), *_libraries(projects), *_engines(projects)]
-    tables += [*_words(projects, "engine_ranks"), *_words(projects, "short_services")]
+    tables += [*_words(projects, "engine_ranks"), *_words(projects, "command_ranks"), *_words(projects, "short_services")]
     tables += [*_lists(projects, "heavy_modules"), *_lists(projects, "api_keys")]
     tables += [*_lists(projects, "tiny_models"), *_words(projects, "wire_api_paths")]
     tables += _windows(projects)

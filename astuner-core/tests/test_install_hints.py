@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from astuner.shared import install_hints
-from astuner.shared.install_hints import command_for, explain_missing_package, install_command, install_from_index
+from astuner.shared.install_hints import (
+    command_for,
+    explain_missing_module,
+    explain_missing_package,
+    install_command,
+    install_from_index,
+)
 
 
 class InstalledCore(Distribution):
@@ -103,3 +109,14 @@ def test_a_class_of_a_package_of_ours_is_answered_with_what_to_install(
     install(monkeypatch, None)
     monkeypatch.setattr(install_hints, "is_installed", lambda _: installed)
     assert explain_missing_package(spec) == remedy
+
+
+@pytest.mark.parametrize(("here", "remedy"), [("2.0.11", "'agentscope<2' 'mcp<2' 'openai<3'"), ("1.0.21", "'agentscope>=2'")])
+def test_code_for_another_agentscope_is_answered_with_its_release(
+    here: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install_hints, "is_installed", lambda _: True)
+    monkeypatch.setattr(install_hints, "version", lambda _: here)
+    error = ImportError("cannot import name 'ReActAgent' from 'agentscope.agent'", name="agentscope.agent")
+    assert explain_missing_module(error).endswith(f"pip install {remedy}")
+    assert explain_missing_module(ImportError("no", name="acme.agentscope")) == ""

@@ -21,7 +21,6 @@ KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed", "docker_image")
 
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("cli/plugin.py", "doctor"): "the command that imports what this one lists",
-    ("cli/stop.py", "ps"): "the command that lists what this one stops",
     ("contract/user_values/named_arguments.py", "trl"): "a form of reward functions",
     ("contract/user_values/named_arguments.py", "verl"): "a form of reward functions",
     ("episodes/judging/", "trl"): "a form of reward functions",
@@ -47,7 +46,8 @@ WORDS = frozenset({"environments", "llm", "local", "math", "tracing"})
 """Names that are words as well: they name a component only in quotes."""
 
 SECTIONS = frozenset(
-    {"compare", "config.schema", "config.show", "data", "env", "eval", "judge", "model", "replay", "setup", "trace", "warm-start"}
+    {"compare", "config.schema", "config.show", "data", "env", "eval", "init", "judge", "model"}
+    | {"replay", "setup", "stop", "trace", "warm-start"}
 )
 """Commands that are called as a section, a field, a function, a method or a module of core is: nothing tells the two apart."""
 

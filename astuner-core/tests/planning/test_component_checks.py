@@ -98,7 +98,7 @@ def test_one_episode_per_task_is_fine_where_nothing_is_trained(plan: Planned) ->
 
 
 def test_a_model_is_required_and_the_remedy_named(problem: Callable[..., Problem]) -> None:
-    found = problem("debug", model={"path": ""})
+    found = problem("acme", model={"path": ""})
     assert found.key == "astuner.model.path"
     assert "Qwen/Qwen2.5-0.5B-Instruct" in found.message
 

@@ -28,6 +28,11 @@ def test_without_a_default_query_it_is_refused_with_both_remedies():
         list(make_tasks(rows([{"target": 10}])))
 
 
+def test_a_row_that_an_environment_plays_needs_no_query():
+    [task] = make_tasks(rows([{"secret": 7, "env_type": "guessing"}]))
+    assert (task.main_query, task.env_type, task.metadata) == ("", "guessing", {"secret": 7})
+
+
 def test_a_row_that_repeats_another_is_kept_on_request_and_its_id_does_not_change():
     def read_ids():
         return [task.task_id for task in make_tasks(rows(PUZZLES), default_query="a puzzle", keep_repeats=True)]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from astuner.contract.errors import ConfigError
 from astuner.settings.config.loading import load_config
 from astuner_devkit import write_project
 from astuner_devkit.command_line import run_command
@@ -110,6 +111,21 @@ def test_a_world_is_played_in_process_by_its_own_tasks(tmp_path):
     played = play(project(tmp_path, "http://127.0.0.1:1", **settings))
     assert played.rewards == [1.5, 1.5, 0.0, 0.0]
     assert {len(episode.calls) for episode in played.episodes} == {1}
+
+
+def test_an_environment_that_leads_is_named_once(tmp_path):
+    environment = {"environment_type": "countdown", "leads": True, "countdown": {"attempts": 1}}
+    reader = {"type": "environment_tasks", "environment_tasks": {"limit": 2}}
+    played = play(
+        project(tmp_path, "http://127.0.0.1:1", task_reader=reader, environment=environment, rollout={"user_workflow": None})
+    )
+    assert played.rewards == [1.5, 1.5, 0.0, 0.0]
+
+
+def test_tasks_of_no_environment_are_refused(tmp_path):
+    reader = {"type": "environment_tasks", "environment_tasks": {"limit": 2}}
+    with pytest.raises(ConfigError, match="name the environment here"):
+        play(project(tmp_path, "http://127.0.0.1:1", task_reader=reader, rollout=LEADS))
 
 
 def test_a_run_starts_its_own_server_and_ends_it(tmp_path, own_state, unused_tcp_port, monkeypatch):

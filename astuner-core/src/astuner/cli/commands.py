@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,13 @@ import click
 from astuner.cli.lazy import LazySubcommands
 from astuner.settings.plugins.core_commands import select_group
 
+SECTIONS = {1: "Begin", 2: "Train", 3: "Look at runs", 4: "Check and extend", 5: "Tasks and judges"}
+"""Of the help, by the tens of the ranks that packages give their commands."""
+LAST = 99
+
 
 class CommandGroup(LazySubcommands):
-    """The commands of core in a group, then those of plugins. One that cannot be imported is still in the help."""
+    """The commands of core and of plugins in a group. One that cannot be imported is still in the help."""
 
     def __init__(self, *args: Any, group: str = "", **kwargs: Any) -> None:
         """`group` is what stands before the dot in the entry points of its commands; empty at the top level."""
@@ -30,18 +36,26 @@ class CommandGroup(LazySubcommands):
         return super().get_command(ctx, cmd_name) or self._load_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the tables of commands without importing any."""
+        """Write the tables of commands without importing any: those of our packages in the order of their ranks, then others."""
         from astuner.settings.plugins.command_entries import map_commands
         from astuner.settings.plugins.command_help import read_command_help
 
-        super().format_commands(ctx, formatter)
-        entries = map_commands(self._group).items()
-        rows = [
-            (typed, f"{read_command_help(one.target, one.dist)} ({one.dist} {one.version})".strip()) for typed, one in entries
-        ]
-        if rows:
-            with formatter.section("Commands of plugins"):
-                formatter.write_dl(rows)
+        # Read without attrs, which help does not need.
+        known = tomllib.loads(files("astuner").joinpath("shared", "known_packages.toml").read_text(encoding="utf-8"))
+        ranks, packages = known["command_ranks"], known["components"]["command"]
+        tables: dict[str, dict[str, str]] = {}
+        prefix = f"{self._group}." if self._group else ""
+        found = {name: (text, "") for name, (_, text) in self._subcommands.items()}
+        for typed, one in map_commands(self._group).items():
+            text, ours = read_command_help(one.target, one.dist), packages.get(prefix + one.name, "").partition("[")[0] == one.dist
+            found[typed] = text, "" if ours else f"({one.dist} {one.version})"
+        for name in sorted(found, key=lambda name: ranks.get(name, LAST)):
+            text, source = found[name]
+            title = "Commands of plugins" if source else SECTIONS.get(ranks.get(name, LAST) // 10, "Commands")
+            tables.setdefault(title, {})[name] = f"{text} {source}".strip()
+        for title, rows in tables.items():
+            with formatter.section(title):
+                formatter.write_dl([*rows.items()])
 
     def _load_command(self, ctx: click.Context, typed: str) -> click.Command:
         from astuner.contract.errors import ConfigError, Problem, UsageError

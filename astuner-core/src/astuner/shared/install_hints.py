@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -31,8 +31,8 @@ def command_for(kind: str, name: str) -> str | None:
 
 
 def explain_missing_module(error: BaseException) -> str:
-    """Return what to do if code that was written for AgentScope's `tune()` cannot be imported; empty for other errors."""
-    name = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+    """Return what to do if code that was written for another AgentScope cannot be imported; empty for other errors."""
+    name = error.name or "" if isinstance(error, ImportError) else ""
     if name.startswith("agentscope.tuner"):
         return (
             ". AgentScope 2 has no such module: return any object with `reward`, `response` and `metrics`, such as an "
@@ -40,6 +40,10 @@ def explain_missing_module(error: BaseException) -> str:
         )
     if name == "dspy":
         return f". The module agentscope.tuner of AgentScope 1 needs it: {install_from_index('dspy')}"
+    if name.startswith("agentscope.") and is_installed("agentscope"):
+        here = version("agentscope")
+        other, wanted = (2, "'agentscope>=2'") if here.startswith("1.") else (1, "'agentscope<2' 'mcp<2' 'openai<3'")
+        return f". AgentScope {here} is installed; if this is written for AgentScope {other}: pip install {wanted}"
     return ""
 
 

@@ -24,6 +24,8 @@ class KnownPackages:
     """Values of `rollout.name` for which there is no engine of a package, and the backbones that serve each themselves."""
     engine_ranks: Mapping[str, int] = field(factory=dict)
     """The place of an engine among those that the backbone `debug` tries for `rollout.name: auto`; the lowest is the first."""
+    command_ranks: Mapping[str, int] = field(factory=dict)
+    """The place of a command in the help, from the first that a beginner types; the tens are its section."""
     short_services: Mapping[str, str] = field(factory=dict)
     """Help of the services that have an option of their own, `--with-NAME`, by name."""
     tiny_models: Mapping[str, Sequence[str]] = field(factory=dict)

@@ -174,7 +174,7 @@ def test_a_workflow_beside_a_leading_environment_is_refused_with_both_ways_out(t
 
 def test_neither_a_workflow_nor_an_environment_is_refused_with_both_ways_on(tmp_path, settings):
     said = problem(tmp_path, settings(use_agentscope_protocol=True))
-    assert "Name one (`my_agent->MyWorkflow`), or let an environment lead: rollout.use_agentscope_protocol: false" in said
+    assert "Name one (`my_agent->MyWorkflow`), or let an environment lead: environment.leads: true" in said
 
 
 def test_an_environment_named_as_the_reader_plays_what_no_other_does(run, settings, fake_distribution):

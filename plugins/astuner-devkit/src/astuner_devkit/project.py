@@ -29,7 +29,7 @@ def write_project(
 
     `judge` and `workflow` are what a YAML takes: a name, `dist/name`, `package.module:Class` or `./file.py:Class`; by default
     the model is asked once, and its answer compared with the task's `answer`; where the settings let an environment lead
-    (`rollout.use_agentscope_protocol: false`) there is neither by default. `tasks` are the rows of the data file. `replies`
+    (`environment.leads: true`) there is neither by default. `tasks` are the rows of the data file. `replies`
     are what the model says in the first, second… call of each episode; they serve the backbone `debug`, which plays every task
     once, while any other brings its own engine. `settings` are merged over the section `astuner` of the YAML. The run
     directory lies in `directory` too.
@@ -39,7 +39,8 @@ def write_project(
     from astuner.settings.config.trees import merge
 
     given = settings or {}
-    environment_leads = given.get("rollout", {}).get("use_agentscope_protocol") is False
+    by_rollout = given.get("rollout", {}).get("use_agentscope_protocol") is False
+    environment_leads = by_rollout or given.get("environment", {}).get("leads") is True
     asks_once = workflow is None and not environment_leads
     rows = TASKS if tasks is None else tasks
     directory.mkdir(parents=True, exist_ok=True)

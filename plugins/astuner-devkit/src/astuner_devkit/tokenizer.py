@@ -41,5 +41,7 @@ def tiny_tokenizer(template: str | None = None) -> Any:
     )
     core.train_from_iterator(corpus * 4, trainer)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>")  # type: ignore[no-untyped-call]
-    tokenizer.chat_template = template or resources.files(__package__).joinpath("chatml.jinja").read_text(encoding="utf-8")
+    tokenizer.chat_template = template or resources.files("astuner.model.rendering").joinpath("chatml.jinja").read_text(
+        encoding="utf-8"
+    )
     return tokenizer

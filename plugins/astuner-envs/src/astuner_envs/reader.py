@@ -8,13 +8,15 @@ from typing import Any
 from attrs import field, frozen
 from attrs.validators import ge, min_len, optional
 
-from astuner.contract.errors import DataError
+from astuner.contract.errors import ConfigError, DataError, Problem
 from astuner.contract.protocols import RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load
 from astuner.settings.plugins.options import build_options
 from astuner_envs.listing import ListsTasks
+
+UNNAMED = "name the environment here, whose tasks the reader `environment_tasks` reads."
 
 
 class EnvironmentTasksReader:
@@ -24,16 +26,19 @@ class EnvironmentTasksReader:
     class Options:
         """Options of the reader `environment_tasks`."""
 
-        environment: str = field(validator=min_len(1))
-        """The environment's name, as in `astuner env list`."""
+        environment: str | None = field(default=None, validator=optional(min_len(1)))
+        """The environment's name, as in `astuner env list`; `environment.environment_type` when not given."""
         limit: int | None = field(default=None, validator=optional(ge(1)))
         """Only the first `limit` tasks of each split."""
 
     def __init__(self, options: Options, run_info: RunInfo) -> None:
         self._limit = options.limit
         key = "astuner.task_reader.environment_tasks.environment"
+        name = options.environment or run_info.config.environment.environment_type
+        if name in ("auto", "no_env"):
+            raise ConfigError([Problem(key="astuner.environment.environment_type", message=UNNAMED)])
         catalog = Catalog.discover(kinds=("environment",))
-        candidate = catalog.find("environment", options.environment, config_dir=run_info.config_dir, key=key)
+        candidate = catalog.find("environment", name, config_dir=run_info.config_dir, key=key)
         target = load(candidate)
         if not isinstance(target, ListsTasks):
             raise DataError(
@@ -41,7 +46,7 @@ class EnvironmentTasksReader:
                 "`task_reader.type: dataset_file`, and name the environment in their `env_type`"
             )
         given: Mapping[str, Any] = run_info.config.environment.get_options(candidate.name)
-        self._name, self._world = options.environment, target
+        self._name, self._world = name, target
         self._given = build_options(target, given, key=f"astuner.environment.{candidate.name}")
 
     @classmethod

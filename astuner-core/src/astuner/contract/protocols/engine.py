@@ -30,7 +30,7 @@ class EngineTraits:
     """Key paths below `astuner` that it acts on, whatever the backbone does, as shell patterns by the backbone's name; `*` means
     all other backbones."""
     names_own_model: bool = field(default=False, validator=FLAG)
-    """Whether its options name the model, so that a run that trains nothing needs no `model.path`."""
+    """Whether it needs no `model.path` in a run that trains nothing: its options name the model, or it has none."""
     reports_lacks: bool = promise("lacks")
     """Classmethod `lacks(options: Mapping) -> str | None`: what is missing or not set here, for backbones that take the first
     usable engine; `options` are as written."""

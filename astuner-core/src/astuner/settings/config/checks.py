@@ -33,6 +33,8 @@ class Checks:
 
     config: Config
     config_dir: Path
+    file: str
+    """The YAML, as commands name it."""
     user_keys: Collection[str]
     locate: Locate
     names_of: Callable[[str], Collection[str]]
@@ -67,7 +69,9 @@ class Checks:
             inside = directory.is_relative_to(self.config_dir)
             written = f"./{directory.relative_to(self.config_dir)}" if inside else path
             similar = find_similar_path(written, self.config_dir)
-            self._add_problem("model.path", f"there is no directory {directory}. Give {MODEL_EXAMPLE}.", similar, "missing_path")
+            make = f"astuner warm-start --conf {self.file} --demos DEMOS.jsonl --tiny --out {os.path.relpath(directory)}"
+            message = f"there is no directory {directory}. Give {MODEL_EXAMPLE}; or make a tiny model there: {make}."
+            self._add_problem("model.path", message, similar, "missing_path")
         try:
             adapters = read_adapters(directory) if directory else None
         except ConfigError as error:
@@ -91,14 +95,13 @@ class Checks:
         rollout = self.config.rollout
         if rollout.use_agentscope_protocol and not rollout.user_workflow:
             message = (
-                "no workflow is given. Name one (`my_agent->MyWorkflow`), or let an environment lead: "
-                "rollout.use_agentscope_protocol: false."
+                "no workflow is given. Name one (`my_agent->MyWorkflow`), or let an environment lead: environment.leads: true."
             )
             self._add_problem("rollout.user_workflow", message)
         elif not rollout.use_agentscope_protocol and rollout.user_workflow:
             message = (
-                "a workflow is named, and rollout.use_agentscope_protocol: false lets the environment lead without one. "
-                "Remove this key to play the environment, or the other to play the workflow."
+                "a workflow is named, and environment.leads: true (or rollout.use_agentscope_protocol: false) lets the "
+                "environment lead without one. Remove this key to play the environment, or the other to play the workflow."
             )
             self._add_problem("rollout.user_workflow", message)
         if rollout.use_agentscope_protocol and self.config.environment.env_action_preference is not None:

@@ -23,6 +23,9 @@ class Environment(OpenSection):
 
     environment_type: str = BY_TASK
     """The environment of every task; `auto` takes the one that each task's `env_type` names, `no_env` none."""
+    leads: bool = False
+    """Let the environment lead, without a workflow: core asks the model and gives its answers to the environment. The same as
+    `rollout.use_agentscope_protocol: false`."""
     env_action_preference: ActionPreference | None = None
     """What an environment that leads is given of an answer: `text` is all of it, `code` its last fenced code block, `box` its
     last `\\boxed{…}` or `<action>…</action>`. Reasoning is never part of it. By default what the task reader prefers, or

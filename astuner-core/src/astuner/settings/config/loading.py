@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from astuner.settings.config.model import Config
 from astuner.settings.config.overrides import Overrides, read_overrides
 from astuner.settings.config.paths import find_model_directory
 from astuner.settings.config.places import ROOT, Locate, Place, Places, format_path, make_problem, sort_problems
+from astuner.settings.config.pretrained import KEY as MODEL_KEY
 from astuner.settings.config.schema_keys import walk_schema
 from astuner.settings.config.secrets import Secrets
 from astuner.settings.config.sections import DatasetFileSection, list_installed_names
@@ -62,6 +64,11 @@ class LoadedConfig:
     def secrets(self) -> Secrets:
         """The values that must not be shown."""
         return Secrets.of({ROOT: self.resolved, **self.native}, from_environment=self.from_environment)
+
+    @property
+    def lacks_model(self) -> bool:
+        """Whether `model.path` names a directory that does not exist."""
+        return any(problem.key == MODEL_KEY and problem.kind == "missing_path" for problem in self.problems)
 
     @property
     def directory(self) -> Path:
@@ -128,9 +135,12 @@ def examine_config(
     unresolved = locate_faults(FaultsError(interpolation.faults), key="", locate=locate)
     problems = [*file.problems, *command.problems, *renaming.problems, *_check_files_of_tasks(whole[ROOT], locate)]
     config, faults = structure_sound_parts(whole[ROOT], converter)
-    explained = [_explain_fault(fault, interpolation.replaced) for fault in faults]
+    given, emptied = flatten(chosen[ROOT]), {key for key, value in flatten(command.tree[ROOT]).items() if value is None}
+    # `--set key=null` takes a key back, unless null is a value of it.
+    unset = emptied & {format_path(fault.path) for fault in faults}
+    given = {key: value for key, value in given.items() if key not in unset}
+    explained = [_explain_fault(fault, interpolation.replaced) for fault in faults if format_path(fault.path) not in unset]
     problems += locate_faults(FaultsError(explained), key=ROOT, locate=locate)
-    given = flatten(chosen[ROOT])
     unread = SpoiltKeys(frozenset(interpolation.unread))
     problems = [problem for problem in problems if problem.key is None or not unread.hold(problem.key)]
     spoilt = SpoiltKeys.of([*problems, *unresolved], given)
@@ -140,12 +150,14 @@ def examine_config(
     labels: dict[str, Any] = {name: secrets.make_label(getattr(config, name)) for name in ("project_name", "experiment_name")}
     changed = [name for name, label in labels.items() if label != getattr(config, name)]
     translated += [f"{name} holds the value of an environment variable, and is '{labels[name]}' instead." for name in changed]
-    config = _choose_validation_samples(evolve(config, **labels), user_keys)
+    config = _let_environment_lead(_choose_validation_samples(evolve(config, **labels), user_keys))
     config = config if isolated else _make_paths_absolute(config, path.parent)
     if mend_text(place := f"{path}:{config.experiment_dir}") != place:
         message = f"a directory of {str(path)!a} or of the run is not named in UTF-8, which libraries of models need. Rename it."
         problems.append(Problem(message=message, file=Path(path.name)))
-    checks = Checks(config=config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
+    checks = Checks(
+        config=config, config_dir=path.parent, file=os.path.relpath(path), user_keys=user_keys, locate=locate, names_of=names_of
+    )
     checks.run(isolated=isolated)
     left_out, spoilt = {f"{ROOT}.{key}" for key in unused}, evolve(spoilt, keys=spoilt.keys | unread.keys)
     problems += [problem for problem in checks.problems if problem.key not in left_out and not spoilt.explain(problem)]
@@ -188,7 +200,7 @@ def _combine_places(places: Mapping[str, Place], overrides: Overrides, native_ro
 
 
 def _fill_experiment_name(tree: Tree, path: Path) -> None:
-    if tree["experiment_name"] == "read_yaml_name":
+    if tree["experiment_name"] in ("read_yaml_name", None):
         tree["experiment_name"] = path.stem
 
 
@@ -204,6 +216,11 @@ def _choose_validation_samples(config: Config, user_keys: Collection[str]) -> Co
     if "trainer_common.val_pass_n" in user_keys or not config.rollout.val_kwargs.greedy:
         return config
     return evolve(config, trainer_common=evolve(config.trainer_common, val_pass_n=1))
+
+
+def _let_environment_lead(config: Config) -> Config:
+    led = evolve(config.rollout, use_agentscope_protocol=config.rollout.use_agentscope_protocol and not config.environment.leads)
+    return evolve(config, rollout=led)
 
 
 def _make_paths_absolute(config: Config, directory: Path) -> Config:

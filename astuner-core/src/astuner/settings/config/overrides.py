@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.aliases import ROOT_ALIASES
-from astuner.settings.config.places import ROOT, Place, format_path
+from astuner.settings.config.places import ROOT, SET, Place, format_path
 from astuner.settings.config.trees import Tree, put
 from astuner.settings.config.yaml_lines import read_yaml
 
@@ -34,11 +34,11 @@ class Overrides:
         """Take in one `a.b=c`; the value is read as YAML."""
         typed, equals, text = item.partition("=")
         typed = typed.strip()
-        place = Path(f"--set {typed}")
+        place = Path(f"{SET} {typed}")
         path = typed.split(".")
         if not equals or not all(path):
             # Without `=` the rest may be a value, and that of a secret.
-            place = Path(f"--set {_KEY.match(typed)[0]}")  # type: ignore[index]  # it matches any text
+            place = Path(f"{SET} {_KEY.match(typed)[0]}")  # type: ignore[index]  # it matches any text
             self.problems.append(Problem(message="write it as KEY=VALUE, for example rollout.temperature=0.7.", file=place))
             return
         root = path[0] if path[0] in self.native_roots else ROOT

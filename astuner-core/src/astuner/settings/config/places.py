@@ -11,6 +11,7 @@ from attrs import field, frozen
 from astuner.contract.errors import Problem, ProblemKind
 
 ROOT = "astuner"
+SET = "--set"
 
 Place = tuple[Path, int]
 """A file and a line from 1. An argument of the command line is `(Path("--set a.b"), 0)`."""
@@ -34,6 +35,11 @@ def format_place(place: Place | None) -> str:
         return ""
     file, line = place
     return f"{file.name}:{line}" if line else str(file)
+
+
+def is_override(place: Place | None) -> bool:
+    """Whether an argument of the command line is the place of a key."""
+    return place is not None and str(place[0]).startswith(SET)
 
 
 _ITEM = re.compile(r"\.(\d+)(?=[.\[]|$)")

@@ -49,6 +49,11 @@ def find_download(model: str, name: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
+def is_on_disk(model: str) -> bool:
+    """Whether the tokenizer of a model is on this machine, in its folder or downloaded."""
+    return Path(model or "-").is_dir() or find_download(model, "tokenizer_config.json") is not None
+
+
 def explain_unreachable(model: str) -> str | None:
     """Return why a model can come neither from this disk nor, where libraries would retry for a minute, from the hub."""
     if Path(model).exists() or find_download(model, "config.json") is not None:

@@ -12,6 +12,9 @@ from astuner.contract.plain_values import LARGEST_REWARD, read_number
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
 from astuner.settings.config.components import OpenSection, check_positive
 
+SCRIPTED = "scripted"
+"""The engine that answers from a script. Where no model is at hand, it is what the backbone `debug` takes for `auto`."""
+
 
 def _check_top_k(_: Any, attribute: Attribute[Any], value: int) -> None:
     if value != -1 and value < 1:

@@ -19,7 +19,7 @@ import cattrs
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.settings.config.components import ONE_OR_MANY, OPEN
-from astuner.settings.config.places import Locate, format_path, make_problem
+from astuner.settings.config.places import Locate, format_path, is_override, make_problem
 from astuner.settings.config.structure_errors import (
     NO_SUCH_KEY,
     Fault,
@@ -41,11 +41,18 @@ T = TypeVar("T")
 def structure_options(cls: type[T], values: Mapping[str, Any], *, key: str, locate: Locate) -> T:
     """Make an attrs object from a section; raise `ConfigError` with all its faults.
 
-    `key` is the section's dotted path (`astuner.task_judge.math`), `locate` finds where a key was written.
+    `key` is the section's dotted path (`astuner.task_judge.math`), `locate` finds where a key was written. One that `--set` makes
+    null has its default, unless null is a value of it.
     """
     try:
         return get_converter().structure(dict(values), cls)
     except FaultsError as error:
+        faulty = {str(fault.path[0]): locate(f"{key}.{fault.path[0]}") for fault in error.faults if len(fault.path) == 1}
+        unset = {name for name, place in faulty.items() if values.get(name, "") is None and is_override(place)}
+        if unset:
+            return structure_options(
+                cls, {name: value for name, value in values.items() if name not in unset}, key=key, locate=locate
+            )
         raise ConfigError(locate_faults(error, key=key, locate=locate)) from error
 
 
@@ -215,7 +222,8 @@ def _structure_attrs(kind: Any, converter: cattrs.Converter) -> Hook:
         made: dict[str, Any] = {}
         for name, item in named.items():
             if name in value:
-                given = value[name]
+                # Nothing is an empty text.
+                given = item.default if value[name] is None and item.default == "" else value[name]
                 if item.metadata.get(ONE_OR_MANY) and not isinstance(given, list | tuple):
                     given = [given]
                 made[name] = collect(name, converter.structure, given, item.type if item.type is not None else Any)

@@ -12,6 +12,7 @@ from astuner.contract.errors import ConfigError, PluginError, Problem
 from astuner.contract.protocols import BackboneTraits
 from astuner.contract.protocols.traits import read_traits
 from astuner.settings.config.places import sort_problems
+from astuner.settings.config.pretrained import KEY as MODEL_KEY
 from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.planning.key_coverage import HonourTable, check_honoured, find_idle_keys
 from astuner.settings.planning.user_code import names_code
@@ -44,6 +45,10 @@ class Chooser:
     def postpone_users_code(self) -> None:
         """Choose only installed components, until `reach_users_code`."""
         self._imports_users_code = False
+
+    def forgive_missing_model(self) -> None:
+        """Drop the problem that `model.path` names a directory that does not exist."""
+        self._problems = [problem for problem in self._problems if (problem.key, problem.kind) != (MODEL_KEY, "missing_path")]
 
     def reach_users_code(self) -> bool:
         """Let the user's code be imported if there is no problem so far; then all of it is, so that each fault is found."""

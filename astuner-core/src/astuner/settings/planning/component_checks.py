@@ -37,17 +37,21 @@ class ComponentChecks:
     def run(self, *, trains: bool) -> None:
         """Raise `ConfigError` with all problems. A plan that only evaluates (`trains=False`) may hold what training must not."""
         backbone = BackboneTraits() if self.backbone is None else load_with_traits(self.backbone.candidate)[1]
-        problems = [*self._check_model(backbone), *self._check_players()]
+        problems = [*self._check_model(), *self._check_players()]
         if trains and backbone.trains:
             problems += [*self._check_siblings(), *find_inexact_keys(self.loaded)]
         if problems:
             raise ConfigError(problems)
 
-    def _check_model(self, backbone: BackboneTraits) -> Iterator[Problem]:
-        if self.loaded.config.model.path:
-            return
+    @property
+    def needs_model(self) -> bool:
+        """Whether the run needs `model.path`."""
+        backbone = BackboneTraits() if self.backbone is None else load_with_traits(self.backbone.candidate)[1]
         engine = EngineTraits() if self.engine is None else load_with_traits(self.engine.candidate)[1]
-        if backbone.trains or not engine.names_own_model:
+        return backbone.trains or not engine.names_own_model
+
+    def _check_model(self) -> Iterator[Problem]:
+        if not self.loaded.config.model.path and self.needs_model:
             yield self._make_problem("model.path", f"this key is required: the model to be trained, {MODEL_EXAMPLE}.")
 
     def _check_players(self) -> Iterator[Problem]:

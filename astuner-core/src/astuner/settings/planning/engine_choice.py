@@ -10,6 +10,7 @@ from attrs import frozen
 from astuner.contract.errors import ConfigError, PluginError, Problem
 from astuner.contract.protocols import BackboneTraits, EngineTraits
 from astuner.contract.protocols.traits import read_traits
+from astuner.settings.config.rollout import SCRIPTED
 from astuner.settings.plugins.component import Component
 from astuner.settings.plugins.drivers import load
 from astuner.shared.known_packages import read_known_packages
@@ -52,6 +53,8 @@ def choose_engine(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, back
 
 
 def _first_usable(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, preferred: tuple[str, ...]) -> ChosenEngine:
+    if (why := _find_script(loaded)) is not None:
+        return ChosenEngine(_choose_named(chooser, loaded, SCRIPTED), f"engine {SCRIPTED}: {why}")
     passed: list[str] = []
     for name in preferred:
         lack = _lack(loaded, catalog, name)
@@ -66,6 +69,14 @@ def _first_usable(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, pref
     message = f"the backbone '{backbone}' takes the first engine of {', '.join(preferred)} that can be used, and none can: "
     chooser.attempt(lambda: _refuse(message + "; ".join(passed)))
     return ChosenEngine(None)
+
+
+def _find_script(loaded: LoadedConfig) -> str | None:
+    """Return why a script answers: the configuration has one, and no model."""
+    path = loaded.config.model.path
+    if not loaded.config.rollout.get_options(SCRIPTED) or (path and not loaded.lacks_model):
+        return None
+    return f"it answers as rollout.{SCRIPTED} says, since {f'there is no model at {path}' if path else 'model.path is not set'}"
 
 
 def _lack(loaded: LoadedConfig, catalog: Catalog, name: str) -> str | None:

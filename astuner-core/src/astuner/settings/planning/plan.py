@@ -122,9 +122,11 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
     checks = ComponentChecks(loaded=loaded, catalog=catalog, backbone=chosen_backbone, engine=engine, estimator=estimator)
+    if not checks.needs_model:
+        chooser.forgive_missing_model()
     chooser.attempt(lambda: checks.run(trains=trains))
     summed_up, idle_keys = [chosen_engine.notice] if chosen_engine.notice else [], list[str]()
-    notices = [*summed_up, *loaded.notices, *find_tracker_notices(loaded, tracker)]
+    notices = [*summed_up, *_find_backbone_notices(loaded, catalog), *loaded.notices, *find_tracker_notices(loaded, tracker)]
     idle = catalog.find_ineffective(config.plugins.disabled)
     notices += idle_notices(loaded)
     notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
@@ -244,6 +246,13 @@ def _check_workflow(loaded: LoadedConfig) -> LoadedWorkflow | None:
     if problems:
         raise ConfigError(problems)
     return found
+
+
+def _find_backbone_notices(loaded: LoadedConfig, catalog: Catalog) -> Iterator[str]:
+    default = loaded.config.backbone
+    if "backbone" not in loaded.user_keys:
+        others = ", ".join(one.name for one in catalog.candidates("backbone") if one.name != default) or "no other"
+        yield f"no backbone is named, so '{default}' plays, and nothing is trained; installed: {others} (--backbone)"
 
 
 def _find_context_notices(model: str, wanted: int) -> Iterator[str]:

@@ -9,7 +9,6 @@ CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
     "runs": ("astuner.cli.runs:runs", "List runs: state, rewards, best validation, time and tokens."),
     "episodes": ("astuner.cli.episodes:episodes", "Show the episodes of a run."),
-    "stop": ("astuner.cli.stop:stop", "Stop runs, services and servers."),
     "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),
     "plugin.list": ("astuner.cli.plugin:list_", "List every installed component, and what it lacks."),
     "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),

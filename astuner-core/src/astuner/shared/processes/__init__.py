@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from astuner.shared.processes.process_members import MARK
     from astuner.shared.processes.program_handle import ProgramHandle
     from astuner.shared.processes.program_launch import ProgramSpec, attach, launch
-    from astuner.shared.processes.program_record import Kind, Lease, ProgramRecord
-    from astuner.shared.processes.program_registry import list_programs, register_run
+    from astuner.shared.processes.program_record import Kind, Lease, ProgramRecord, RecordFiles
+    from astuner.shared.processes.program_registry import is_alive, list_programs, register_run
     from astuner.shared.processes.readiness import wait_until_ready
 
 __all__ = [
@@ -30,12 +30,14 @@ __all__ = [
     "ProgramHandle",
     "ProgramRecord",
     "ProgramSpec",
+    "RecordFiles",
     "accepts",
     "attach",
     "end_child",
     "export_variables",
     "free_port",
     "gpu_count",
+    "is_alive",
     "keep_stores_here",
     "launch",
     "list_programs",

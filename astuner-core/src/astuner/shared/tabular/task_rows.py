@@ -98,9 +98,10 @@ def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) 
         rest.pop(column, None)
 
     named = set(rest)
-    query, messages, listed = _read_query(row, chosen, rest, default_query)
-    given = chosen["task_id"] if "task_id" in chosen else _pop_first(ID_COLUMNS, rest)
     env_type = chosen["env_type"] if "env_type" in chosen else rest.pop("env_type", None)
+    # An environment asks its own question.
+    query, messages, listed = _read_query(row, chosen, rest, "" if default_query is None and env_type else default_query)
+    given = chosen["task_id"] if "task_id" in chosen else _pop_first(ID_COLUMNS, rest)
     metadata = _merge_metadata(row, chosen, rest)
     task_id = _read_id(given, row)
     task = Task(

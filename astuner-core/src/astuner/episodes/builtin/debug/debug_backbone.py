@@ -13,6 +13,8 @@ from astuner.contract.errors import UsageError
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, TaskSource
 from astuner.contract.schema import Episode, Event, Group, StepReport, Task, ValidationReport
 from astuner.episodes.containment.guarded_loop import GuardedLoop
+from astuner.settings.config.pretrained import is_on_disk
+from astuner.settings.config.rollout import SCRIPTED
 from astuner.shared.known_packages import read_known_packages
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class DebugBackbone:
         from astuner.episodes.rollout.metrics import compute_rollout_metrics
         from astuner.episodes.rollout.runner import Round
 
-        run = _limit_concurrency(run)
+        run = _prepare(run, recipe, control)
         repeats, by_agent = run.config.rollout.num_repeat, run.config.trainer_common.algorithm.norm_adv_by_agent
         round_ = Round(step=1, split="train", repeats=repeats, sampling=make_training_sampling(run))
         report = DebugReport(run, control, "train", repeats)
@@ -83,7 +85,7 @@ class DebugBackbone:
             raise UsageError(
                 "--checkpoint: the debug backbone loads no checkpoints; use the backbone that wrote it, or model.path"
             )
-        run = _limit_concurrency(run)
+        run = _prepare(run, recipe, control)
         repeats = run.config.trainer_common.val_pass_n
         round_ = Round(step=0, split="validation", repeats=repeats, sampling=make_validation_sampling(run))
         report = DebugReport(run, control, "validation", repeats)
@@ -99,9 +101,23 @@ class DebugBackbone:
         """Do nothing."""
 
 
-def _limit_concurrency(run: RunInfo) -> RunInfo:
-    rollout = evolve(run.config.rollout, max_env_worker=run.config.debug.debug_max_parallel)
-    return evolve(run, config=evolve(run.config, rollout=rollout))
+def _prepare(run: RunInfo, recipe: Recipe, control: Control) -> RunInfo:
+    """Limit the concurrency; where bytes are the tokens, make room for them."""
+    config = run.config
+    rollout, data = evolve(config.rollout, max_env_worker=config.debug.debug_max_parallel), config.data
+    if _takes_bytes(run, recipe):
+        from astuner.model.rendering.byte_tokenizer import BYTES_PER_TOKEN, DATA_LENGTHS, ROLLOUT_LENGTHS
+
+        missing = f"{config.model.path} is not on this machine" if config.model.path else "model.path is not set"
+        control.notify(f"{missing}, so each byte is a token, and limits of length are {BYTES_PER_TOKEN} times as high", "info")
+        rollout = evolve(rollout, **{name: getattr(rollout, name) * BYTES_PER_TOKEN for name in ROLLOUT_LENGTHS})
+        data = evolve(data, **{name: getattr(data, name) * BYTES_PER_TOKEN for name in DATA_LENGTHS})
+    return evolve(run, config=evolve(config, rollout=rollout, data=data))
+
+
+def _takes_bytes(run: RunInfo, recipe: Recipe) -> bool:
+    """Whether a script answers, and the tokenizer of the model is not here."""
+    return recipe.engine is not None and recipe.engine.candidate.name == SCRIPTED and not is_on_disk(run.config.model.path)
 
 
 def _play(
@@ -111,13 +127,15 @@ def _play(
     from astuner.episodes.rollout.group_runner import open_group_runner
     from astuner.episodes.rollout.stopping import cancel_on_stop, wait_until_stopped
     from astuner.model.rendering import load_renderer
+    from astuner.model.rendering.byte_tokenizer import load_renderer_or_bytes
 
     if recipe.engine is None:
         raise AssertionError("a plan has an engine for every backbone with a default one")
     engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
 
     model = run.config.model
-    renderer = load_renderer(model.path, **model.rendering) if engine.capabilities.token_ids else None
+    load = load_renderer_or_bytes if _takes_bytes(run, recipe) else load_renderer
+    renderer = load(model.path, **model.rendering) if engine.capabilities.token_ids else None
     report.decode_with(renderer)
     finished = 0
 

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import field, frozen, validators
 
 from astuner.contract.errors import DataError, PluginError
-from astuner.contract.protocols import RunInfo
+from astuner.contract.protocols import EngineTraits, RunInfo
 from astuner.contract.schema import Capabilities, Chunk, Request
 from astuner.shared.tabular.json_rows import read_json_rows
 
@@ -34,7 +34,9 @@ class ScriptLine:
 
 
 class ScriptedEngine:
-    """Tokenises scripted replies with the model's own tokenizer; it has no weights, so training refuses it."""
+    """Tokenises scripted replies as the model does, or as bytes without one; it has no weights, so training refuses it."""
+
+    traits = EngineTraits(names_own_model=True)
 
     @frozen(kw_only=True)
     class Options:
@@ -57,7 +59,7 @@ class ScriptedEngine:
         script: Sequence[ScriptLine] = (),
         reply: Reply | None = None,
     ) -> None:
-        """`tokenizer` (of transformers), or `model_path` to load it from; `reply` overrides the options."""
+        """`tokenizer` (of transformers), or `model_path` to load it from if it is here; `reply` overrides the options."""
         self._options = options or self.Options()
         self._tokenizer = tokenizer
         self._model_path = model_path
@@ -83,11 +85,9 @@ class ScriptedEngine:
     async def start(self) -> None:
         """Load the tokenizer."""
         if self._tokenizer is None:
-            if self._model_path is None:
-                raise PluginError("engine 'scripted': give it a tokenizer or a model path.")
-            from astuner.model.rendering import load_renderer
+            from astuner.model.rendering.byte_tokenizer import load_renderer_or_bytes
 
-            self._tokenizer = (await asyncio.to_thread(load_renderer, self._model_path)).tokenizer
+            self._tokenizer = (await asyncio.to_thread(load_renderer_or_bytes, self._model_path or "")).tokenizer
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Yield the scripted answer, a few tokens at a time."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from astuner.contract.errors import DataError
 from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
+from astuner.settings.config.env_variables import BY_TASK, NO_ENVIRONMENT
 from astuner.settings.config.sections import DatasetFileSection, FileSplit
 from astuner.shared.tabular.json_rows import read_json_rows
 from astuner.shared.tabular.task_rows import Row, make_tasks
@@ -28,14 +29,17 @@ class DatasetFileReader:
 
     Options = DatasetFileSection
 
-    def __init__(self, options: DatasetFileSection, config_dir: Path) -> None:
+    def __init__(self, options: DatasetFileSection, config_dir: Path, *, default_query: str | None = None) -> None:
+        """`default_query` is that of splits without one: the empty text where an environment asks."""
         self._options = options
         self._config_dir = config_dir
+        self._default_query = default_query
 
     @classmethod
     def from_run(cls, options: DatasetFileSection, run_info: RunInfo) -> DatasetFileReader:
         """Make the reader; paths start at the configuration's directory."""
-        return cls(options, run_info.config_dir)
+        played = run_info.config.environment.environment_type not in (BY_TASK, NO_ENVIRONMENT)
+        return cls(options, run_info.config_dir, default_query="" if played else None)
 
     @classmethod
     def name_files(cls, options: DatasetFileSection) -> Mapping[str, str]:
@@ -62,7 +66,7 @@ class DatasetFileReader:
             partial(_read_rows, path, source),
             source.columns,
             source.limit,
-            default_query=source.default_query,
+            default_query=self._default_query if source.default_query is None else source.default_query,
             keep_repeats=source.keep_repeats,
         )
 

@@ -97,8 +97,7 @@ def _end_run(record: ProgramRecord, wait_s: float) -> str:
     """Ask a run to save its state and exit; raises if it has not done so within `wait_s`."""
     import psutil
 
-    from astuner.shared.processes.program_record import RecordFiles
-    from astuner.shared.processes.program_registry import is_alive
+    from astuner.shared.processes import RecordFiles, is_alive
 
     # A run has no lease; the file goes away with its record.
     asked = RecordFiles.of(record.id).lease

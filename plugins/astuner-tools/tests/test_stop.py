@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from astuner.cli.stop import _find_programs
 from astuner.shared.processes import Lease, ProgramHandle, ProgramSpec, launch, list_programs, register_run
 from astuner_devkit import until
 from astuner_devkit.project import write_project
+from astuner_tools.stop import _find_programs
 
 pytestmark = pytest.mark.usefixtures("own_state")
 
