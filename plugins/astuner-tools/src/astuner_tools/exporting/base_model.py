@@ -54,7 +54,7 @@ def find_base(of_adapters: str | None, run: Run | None, named: str | None) -> Ba
 
 
 def hide_paths(made: Path, base: BaseModel) -> None:
-    """Take the directories of this machine out of a model's files; adapters get the name of their base on the hub, if it is known."""
+    """Take directories of this machine out of a model's files; adapters get the hub's name of their base, if it is known."""
     for file in made.glob("*.json"):
         if file.name == "tokenizer.json" or file.name.endswith(".index.json"):
             continue

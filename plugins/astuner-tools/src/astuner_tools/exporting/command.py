@@ -22,8 +22,8 @@ Examples:
     "--format",
     "kind",
     type=click.Choice(FORMATS),
-    help="`hf`: a Hugging Face model, LoRA adapters merged into it. `gguf`: one file for llama.cpp and Ollama. `adapter`: the LoRA "
-    "adapters alone. By default `adapter` for a run with adapters, and `hf` for others.",
+    help="`hf`: a Hugging Face model, LoRA adapters merged into it. `gguf`: one file for llama.cpp and Ollama. `adapter`: the "
+    "LoRA adapters alone. By default `adapter` for a run with adapters, and `hf` for others.",
 )
 @click.option("--merge-lora", is_flag=True, help="The same as --format hf.")
 @click.option(

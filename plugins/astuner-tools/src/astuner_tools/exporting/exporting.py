@@ -52,8 +52,8 @@ def export_run(request: ExportRequest) -> Iterator[str]:
 
         if kind == "adapter" and base.hub_name is None:
             raise UsageError(
-                "--push: the adapters belong to a model in a directory of this machine, which nobody else has. Name the same model "
-                "on the hub with --base OWNER/NAME, or upload a whole model with --format hf"
+                "--push: the adapters belong to a model in a directory of this machine, which nobody else has. Name the same "
+                "model on the hub with --base OWNER/NAME, or upload a whole model with --format hf"
             )
         check_login(request.push, public=request.public)
     if kind == "gguf":

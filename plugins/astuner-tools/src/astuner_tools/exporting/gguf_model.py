@@ -60,8 +60,8 @@ def check_convertible(folder: Path) -> tuple[Architecture, dict[str, Any]]:
     if architecture is None:
         known = ", ".join(ARCHITECTURES)
         raise UsageError(
-            f"{folder / 'config.json'}: a GGUF file is written for {known}, and this model is {names[0]}. Use --format hf, and the "
-            "converter of llama.cpp (convert_hf_to_gguf.py) on what it writes"
+            f"{folder / 'config.json'}: a GGUF file is written for {known}, and this model is {names[0]}. Use --format hf, and "
+            "the converter of llama.cpp (convert_hf_to_gguf.py) on what it writes"
         )
     if config.get("use_sliding_window") or config.get("mlp_bias") or config.get("quantization_config"):
         raise UsageError(

@@ -49,7 +49,7 @@ def write_card(made: Path, run: Run | None, export: Export) -> None:
 
 
 def format_card(run: Run | None, export: Export) -> str:
-    """Return the card: for the hub's index between `---`, then for people. No directory of this machine and no secret is in it."""
+    """Return the card: the hub's index between `---`, then text. No directory of this machine and no secret is in it."""
     base = export.base
     facts = [f"license: {base.license}"] if base.license else []
     facts += [f"base_model: {base.hub_name}"] if base.hub_name else []
@@ -80,7 +80,8 @@ def _describe_model(run: Run | None, export: Export) -> str:
     what += f" in {export.dtype}" if export.dtype else ""
     if run is None:
         return f"{link}, tuned on demonstrations. {what}."
-    return f"{link}, tuned by reinforcement learning with astuner. {what}{'' if export.step is None else f', after step {export.step}'}."
+    what += "" if export.step is None else f", after step {export.step}"
+    return f"{link}, tuned by reinforcement learning with astuner. {what}."
 
 
 def _list_training(run: Run, export: Export) -> Iterator[tuple[str, str]]:
@@ -132,8 +133,8 @@ def _describe_measures(run: Run, export: Export) -> Iterator[str]:
     heads = [f"{'before' if row['step'] == 0 else 'this model'} (step {row['step']})" for row in shown]
     yield _format_table(("validation", *heads), lines)
     yield (
-        f"In brackets: 95 % intervals, each task counted once. {_describe_sampling(run.config)} The tasks are the run's validation "
-        "tasks, which it did not train on."
+        f"In brackets: 95 % intervals, each task counted once. {_describe_sampling(run.config)} The tasks are the run's "
+        "validation tasks."
     )
     if not after:
         yield "This checkpoint itself was not validated: `astuner eval --checkpoint` measures it."
