@@ -49,7 +49,7 @@ def llama_server(tuned: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         words = [sys.executable, "-m", "llama_cpp.server", *command, "--type_k", "0", "--type_v", "0"]
         server = subprocess.Popen(words, stdout=output, stderr=output)
     try:
-        until(lambda: server.poll() is not None or answers(port), seconds=300)
+        until(lambda: server.poll() is not None or answers(port), 300.0)
         assert server.poll() is None, log.read_text()
         yield f"http://127.0.0.1:{port}"
     finally:
