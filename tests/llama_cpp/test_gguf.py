@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from llama_cpp import Llama
-from openai import OpenAI
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen3Config
 
@@ -165,13 +164,3 @@ def test_the_chat_of_llama_cpp_has_the_chat_template(tuned: Path) -> None:
     llama = load(tuned / "float32" / "model.gguf")
     template = (tuned / "hf" / "chat_template.jinja").read_text(encoding="utf-8")
     assert llama.metadata["tokenizer.chat_template"] == template
-
-
-def test_the_openai_sdk_talks_to_its_server(tuned: Path, llama_server: str) -> None:
-    client = OpenAI(base_url=f"{llama_server}/v1", api_key="none")
-    messages: Any = [{"role": "user", "content": PROMPTS[1]}]
-    found = client.chat.completions.create(model="tuned", messages=messages, temperature=0.0, max_tokens=24)
-    tokenizer = AutoTokenizer.from_pretrained(tuned / "hf")
-    model = AutoModelForCausalLM.from_pretrained(tuned / "hf", dtype=torch.float32).eval()
-    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
-    assert found.choices[0].message.content == tokenizer.decode(answer_by_transformers(model, ids, 24))
