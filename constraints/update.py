@@ -28,7 +28,7 @@ WANTED = [
     f"{ROOT}/plugins/astuner-readers[hf]",
     f"{ROOT}/plugins/astuner-reasoning-gym",
     f"{ROOT}/plugins/astuner-rollout-workers",
-    f"{ROOT}/plugins/astuner-tools",
+    f"{ROOT}/plugins/astuner-tools[gguf]",
     f"{ROOT}/plugins/astuner-tracing[llm]",
     f"{ROOT}/plugins/astuner-wire-apis",
     "agentscope==2.0.11",

@@ -97,6 +97,17 @@ def test_runs_are_a_document(write_run, cli: Cli):
     assert document["problems"] == []
 
 
+def test_what_a_killed_save_left_is_named(write_run, cli: Cli):
+    left = write_run("a", status="interrupted") / "checkpoints" / "writing_2"
+    left.mkdir()
+    (left / "model.safetensors").write_bytes(b"0" * 1_200_000)
+    shown = cli("runs").err
+    assert shown == (
+        "warning: launcher_record/a/checkpoints: a save that was killed has left writing_2 (1.2 MB); --resume deletes it, "
+        "and so may you\n"
+    )
+
+
 def test_a_directory_without_runs_is_named(cli: Cli):
     shown = cli("runs", "nowhere")
     assert (shown.code, shown.out, shown.err) == (0, "", "no runs in nowhere\n")

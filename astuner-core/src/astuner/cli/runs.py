@@ -33,12 +33,17 @@ def runs(directory: Path, in_json: bool) -> None:
     from astuner.runs.inspection.run import Run
     from astuner.runs.inspection.run_search import list_run_paths
     from astuner.runs.inspection.summary import summarise
+    from astuner.runs.store.checkpoints import list_unfinished
 
     problems: list[str] = []
     found = []
     for path in list_run_paths(directory, problems.append):
         try:
-            found.append(summarise(Run(path, problems.append)))
+            run = Run(path, problems.append)
+            found.append(summarise(run))
+            if found[-1].status != "running" and (left := list_unfinished(run.directory).values()):
+                remedy = "--resume deletes it, and so may you"
+                problems.append(f"{run.directory.checkpoints}: a save that was killed has left {', '.join(left)}; {remedy}")
         except UsageError as error:
             problems.append(str(error))
     if in_json:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
@@ -171,6 +172,20 @@ def _adapted(base, directory, targets):
 @pytest.mark.parametrize("targets", ["all-linear", ["q_proj", "lm_head"], ["embed_tokens", "q_proj"]], ids=str)
 def test_a_merged_model_computes_what_the_adapters_do_on_tied_embeddings_too(targets, base, tmp_path):
     wanted = _adapted(base, tmp_path / "adapter", targets)
+    export(tmp_path / "adapter", tmp_path / "out", merge_lora=True)
+    torch.testing.assert_close(AutoModelForCausalLM.from_pretrained(tmp_path / "out")(PROMPT).logits, wanted)
+
+
+@pytest.mark.parametrize("saved", [["lm_head"], ["embed_tokens"], ["embed_tokens", "lm_head"]], ids=str)
+def test_layers_that_peft_keeps_whole_are_merged_on_tied_embeddings_too(saved, base, tmp_path):
+    torch.manual_seed(0)
+    options = LoraConfig(r=4, target_modules=["q_proj"], modules_to_save=saved, task_type="CAUSAL_LM")
+    adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(base), options)
+    for parameter in (p for p in adapted.parameters() if p.requires_grad):
+        torch.nn.init.normal_(parameter, std=0.1)
+    adapted.save_pretrained(tmp_path / "adapter")
+    with torch.no_grad():
+        wanted = adapted.eval()(PROMPT).logits
     export(tmp_path / "adapter", tmp_path / "out", merge_lora=True)
     torch.testing.assert_close(AutoModelForCausalLM.from_pretrained(tmp_path / "out")(PROMPT).logits, wanted)
 

@@ -105,14 +105,20 @@ def check_intact(checkpoint: Path, others: Sequence[Path] = ()) -> None:
         raise DamagedCheckpoint(checkpoint, damage, remedy)
 
 
+def list_unfinished(directory: RunDirectory) -> dict[Path, str]:
+    """Return what saves that were killed have left: its path, and its name with its size."""
+    sizes = {
+        path: sum(file.lstat().st_size for file in path.rglob("*")) for path in sorted(directory.checkpoints.glob("writing_*"))
+    }
+    return {path: f"{path.name} ({size / 1e6:,.1f} MB)" for path, size in sizes.items()}
+
+
 def delete_unfinished(directory: RunDirectory) -> list[str]:
     """Delete what a save that was killed has left; return it, with its size."""
-    found = []
-    for path in sorted(directory.checkpoints.glob("writing_*")):
-        size = sum(file.lstat().st_size for file in path.rglob("*"))
+    found = list_unfinished(directory)
+    for path in found:
         shutil.rmtree(path, ignore_errors=True)
-        found.append(f"{path.name} ({size / 1e6:,.1f} MB)")
-    return found
+    return list(found.values())
 
 
 def set_aside(directory: RunDirectory, *, after: int) -> None:

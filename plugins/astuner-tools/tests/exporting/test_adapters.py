@@ -23,7 +23,11 @@ def adapters(tmp_path: Path) -> Path:
 def test_it_is_copied(cli: Any, adapters: Path, tmp_path: Path) -> None:
     ended = cli("export", str(adapters), "--out", str(tmp_path / "out"))
     assert (ended.code, ended.err) == (0, f"exported {adapters} to {tmp_path / 'out'}\n")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"adapter_config.json", "adapter_model.safetensors"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "README.md",
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    }
 
 
 def test_a_damaged_file_is_named(cli: Any, adapters: Path, tmp_path: Path) -> None:
@@ -57,7 +61,7 @@ def test_a_killed_export_leaves_nothing_that_looks_like_adapters(cli: Any, adapt
     killed = set()
     for number in kill_before_each_change(lambda: cli(*command), place):
         killed.add(number)
-        whole = {"adapter_config.json", "adapter_model.safetensors"}
+        whole = {"README.md", "adapter_config.json", "adapter_model.safetensors"}
         assert not (place / "out").exists() or {path.name for path in (place / "out").iterdir()} == whole
         shutil.rmtree(place / "out", ignore_errors=True)
     assert len(killed) > 5

@@ -1,0 +1,1 @@
+"""`astuner export`: a checkpoint as files that other programs serve."""

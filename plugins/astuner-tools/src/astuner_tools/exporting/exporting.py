@@ -1,0 +1,127 @@
+"""Writing a checkpoint in the format that was asked for, with its card, and uploading it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from attrs import frozen
+
+from astuner.cli.own_venv import enter_venv
+from astuner.contract.errors import UsageError
+from astuner.runs.inspection.run import Run
+from astuner.runs.inspection.run_search import open_run
+from astuner.runs.store.atomic import check_free, make_beside, move_into_place
+from astuner.runs.store.checkpoints import check_intact, find_checkpoint
+from astuner.settings.config.adapters import ADAPTER_FILE, read_adapters
+from astuner_tools.exporting.base_model import find_base, hide_paths
+from astuner_tools.exporting.model_card import Export, write_card
+
+if TYPE_CHECKING:
+    from astuner.contract.protocols import Backbone
+    from astuner_tools.exporting.request import ExportRequest
+
+
+@frozen(kw_only=True)
+class Source:
+    """What is exported."""
+
+    path: Path
+    run: Run | None
+    """None for adapters that belong to no run."""
+    write: Callable[[Path, bool, str | None], None]
+    """Writes the model into an empty directory: whether adapters are merged, and the precision."""
+
+
+def export_run(request: ExportRequest) -> Iterator[str]:
+    """Write the model; yield what was done. Raises `UsageError` before anything is loaded if it cannot be."""
+    check_free(request.out)
+    source = _find_source(request)
+    adapters = read_adapters(source.path)
+    kind = request.kind or ("adapter" if adapters else "hf")
+    if kind == "adapter" and adapters is None:
+        raise UsageError(f"{source.path}: has no LoRA adapters, since all weights were trained; use --format hf")
+    if kind == "adapter" and request.dtype is not None:
+        raise UsageError("--dtype needs --format hf or gguf here: an adapter without its base keeps its own precision")
+    base = find_base(adapters.base if adapters else None, source.run, request.base)
+    if request.push is not None:
+        from astuner_tools.exporting.hub import check_login
+
+        if kind == "adapter" and base.hub_name is None:
+            raise UsageError(
+                "--push: the adapters belong to a model in a directory of this machine, which nobody else has. Name the same "
+                "model on the hub with --base OWNER/NAME, or upload a whole model with --format hf"
+            )
+        check_login(request.push, public=request.public)
+    if kind == "gguf":
+        from astuner_tools.exporting.gguf_model import check_convertible
+
+        for folder in (source.path, base.folder):
+            if folder is not None and (folder / "config.json").is_file():
+                check_convertible(folder)
+                break
+    with make_beside(request.out) as beside:
+        made = beside / "made"
+        made.mkdir()
+        dtype = _write(source, kind, request, beside, made)
+        hide_paths(made, base)
+        write_card(made, source.run, Export(kind=kind, step=_read_step(source), dtype=dtype, base=base, name=request.out.name))
+        move_into_place(made, request.out)
+    yield f"exported {source.path} to {request.out}"
+    if request.push is not None:
+        from astuner_tools.exporting.hub import push
+
+        yield f"uploaded it to {push(request.out, request.push, public=request.public)}"
+
+
+def _find_source(request: ExportRequest) -> Source:
+    path = Path(request.run)
+    if os.path.isfile(path / ADAPTER_FILE):
+        from astuner.runs.training.export import export_model
+
+        check_intact(path)
+        return Source(
+            path=path, run=None, write=lambda out, merged, dtype: export_model(path, out, merge_lora=merged, dtype=dtype)
+        )
+    run = open_run(request.run)
+    name = run.directory.run.get("backbone")
+    if name is None:
+        raise UsageError(f"{run.path}: its run.json does not name a backbone, so nothing is known of its checkpoints")
+    enter_venv(name, Path.cwd())
+    from astuner.settings.plugins.catalog import Catalog
+    from astuner.settings.plugins.drivers import construct, load
+
+    candidate = Catalog.discover().find("backbone", name, config_dir=Path.cwd(), key="backbone")
+    chosen = find_checkpoint(run.directory, request.checkpoint)
+    check_intact(chosen, [run.directory.checkpoint(step) for step in run.directory.list_saved_steps()])
+    backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
+    return Source(
+        path=chosen, run=run, write=lambda out, merged, dtype: backbone.export(chosen, out, merge_lora=merged, dtype=dtype)
+    )
+
+
+def _write(source: Source, kind: str, request: ExportRequest, beside: Path, made: Path) -> str | None:
+    """Write the files of the model; return the precision of a GGUF file."""
+    if kind != "gguf":
+        source.write(made, kind == "hf", request.dtype)
+        return request.dtype
+    from astuner_tools.exporting.gguf_model import GGUF_FILE, write_gguf
+    from astuner_tools.exporting.ollama import write_modelfile
+    from astuner_tools.exporting.request import QUANTIZED
+
+    whole = beside / "whole"
+    whole.mkdir()
+    source.write(whole, True, None if request.dtype == QUANTIZED else request.dtype)
+    config = json.loads((whole / "config.json").read_text(encoding="utf-8"))
+    dtype = request.dtype or str(config.get("dtype") or config.get("torch_dtype") or "float32")
+    write_gguf(whole, made / GGUF_FILE, dtype, name=request.out.name)
+    write_modelfile(whole, made, GGUF_FILE)
+    return dtype
+
+
+def _read_step(source: Source) -> int | None:
+    number = source.path.name.removeprefix("step_")
+    return int(number) if source.run is not None and number.isdigit() else None
