@@ -267,7 +267,7 @@ class Finding:
     evidence: str = field(converter=read_text)
 
 
-@frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class Episode:
     """One run of the workflow on one task, with everything that was recorded of it."""
 
@@ -289,6 +289,19 @@ class Episode:
     findings: Mapping[str, tuple[Finding, ...]] = field(factory=dict)
     """What each detector of abnormal behaviour found, by its name; empty for one that found nothing."""
     duration_s: float = 0.0
+
+    def __repr__(self) -> str:
+        """Describe it in a line: its arrays would fill a screen."""
+        worth = "no reward" if self.reward is None else f"reward {self.reward:g}"
+        sampled = sum(len(call.output_ids) for call in self.calls)
+        failed = "" if self.completed or not self.failures else f", {self.failures[-1].reason}"
+        return f"<Episode {self.id}: {len(self.calls)} calls, {sampled} tokens sampled, {worth}{failed}>"
+
+    def _repr_html_(self) -> str:
+        """Return what was said, for notebooks."""
+        from astuner.contract.conversation_html import render_conversation
+
+        return render_conversation(repr(self), [said for call in self.calls for said in (*call.messages, call.reply)])
 
     @property
     def completed(self) -> bool:

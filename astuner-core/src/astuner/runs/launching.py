@@ -121,7 +121,9 @@ def _play(request: RunRequest, start: Callable[[StopSwitch], RunOutcome]) -> Run
             check_environment(request.conf, request.overrides, request.backbone)
             return start(switch)
 
-    return Run(call_without_loop(play, switch).directory)
+    outcome = call_without_loop(play, switch)
+    print(outcome.format_end(), file=sys.stderr, flush=True)
+    return Run(outcome.directory)
 
 
 @contextmanager

@@ -55,6 +55,18 @@ class Run:
         """Name the directory, as a notebook shows it."""
         return f"Run({str(self.path)!r})"
 
+    def _repr_html_(self) -> str:
+        """Return its outcome, for notebooks."""
+        from astuner.runs.inspection.notebook import render_run
+
+        return render_run(self)
+
+    def plot(self, *names: str) -> Any:
+        """Draw metrics by step, the rewards by default, and return matplotlib's axes; raises `ImportError` without it."""
+        from astuner.runs.inspection.notebook import plot_run
+
+        return plot_run(self, names)
+
     @property
     def metrics(self) -> Any:
         """The metrics: one row for each step and each validation; a pandas data frame, or a list of dicts without pandas."""

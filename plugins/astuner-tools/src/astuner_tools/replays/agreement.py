@@ -22,7 +22,7 @@ class Agreement:
     episodes: int = 0
     groups: int = 0
     agreement: float | None = None
-    """The share of equal rewards, among the episodes that have one or had one."""
+    """The share of equal rewards, among the episodes that both judges gave one."""
     equal: int = 0
     different: int = 0
     gained: list[str] = field(factory=list)
@@ -88,7 +88,7 @@ class AgreementCount:
     def sum_up(self) -> Agreement:
         """Return what was found so far."""
         found = self._found
-        rewarded = found.equal + found.different + len(found.gained) + len(found.lost)
+        rewarded = found.equal + found.different
         decided = self._same_success + len(found.to_failure) + len(found.to_success)
         return evolve(
             found,
