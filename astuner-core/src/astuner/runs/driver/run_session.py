@@ -20,7 +20,7 @@ from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.event_handling import Progress, drive
 from astuner.runs.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.runs.driver.reporting import Loggers, NamedLogger
-from astuner.runs.driver.run_directories import describe_last_attempt
+from astuner.runs.driver.run_directories import describe_last_attempt, is_throwaway
 from astuner.runs.driver.run_facts import collect_run_facts, format_header, list_plugins_in_use
 from astuner.runs.driver.run_messages import RunMessages
 from astuner.runs.driver.run_outcome import RunOutcome
@@ -224,7 +224,7 @@ class RunSession:
             after=self._progress.after,
             before_groups=self._progress.before_groups,
             after_groups=self._progress.after_groups,
-            story=tuple(tell_story(self._directory, viewers, run_viewers)),
+            story=tuple(tell_story(self._directory, viewers, run_viewers, shown=is_throwaway(self._plan))),
             viewers=viewers,
             run_viewers=run_viewers,
         )

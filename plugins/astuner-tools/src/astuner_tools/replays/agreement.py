@@ -120,7 +120,7 @@ class AgreementCount:
             self._lost_reasons[_find_reason(after)] += 1
         elif after.reward is not None:
             found.gained.append(after.id)
-        if before.is_success is not None and after.is_success is not None:
+        if before.is_success is not None and isinstance(after.verdict, Verdict) and after.is_success is not None:
             self._same_success += before.is_success == after.is_success
             if before.is_success != after.is_success:
                 (found.to_success if after.is_success else found.to_failure).append(after.id)
