@@ -40,8 +40,8 @@ def test_what_was_said_is_no_markup():
 
 def test_a_run_shows_its_outcome(write_run):
     shown = Run(write_run(rows=ROWS))._repr_html_()
-    assert "<th>last reward</th><td>0.750</td>" in shown
-    assert "<th>best validation</th><td>0.250</td>" in shown
+    assert "\nlast reward     0.750\n" in shown
+    assert "\nbest validation 0.250\n" in shown
 
 
 def test_curves_are_drawn_and_validations_have_points(write_run):

@@ -7,6 +7,7 @@ Token ids are `int32`, log-probabilities natural logs in `float32`; both are 1-D
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, field, frozen
@@ -298,10 +299,11 @@ class Episode:
         return f"<Episode {self.id}: {len(self.calls)} calls, {sampled} tokens sampled, {worth}{failed}>"
 
     def _repr_html_(self) -> str:
-        """Return what was said, for notebooks."""
-        from astuner.contract.conversation_html import render_conversation
-
-        return render_conversation(repr(self), [said for call in self.calls for said in (*call.messages, call.reply)])
+        """Return what was said, for notebooks; nothing in it is markup."""
+        said = (message for call in self.calls for message in (*call.messages, call.reply))
+        lines = (f"{one.get('role')}: {one.get('content') or ''}{one.get('tool_calls') or ''}" for one in said)
+        text = "\n".join((repr(self), *lines))
+        return f"<pre>{escape(text)}</pre>"
 
     @property
     def completed(self) -> bool:

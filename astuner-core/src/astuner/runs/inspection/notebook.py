@@ -15,15 +15,13 @@ if TYPE_CHECKING:
 
 
 def render_run(run: Run) -> str:
-    """Return a table with the run's state, steps, rewards and directory."""
+    """Return the run's state, steps, rewards and directory."""
     found = summarise(run).to_json()
     named = ("status", "detail", "steps", "planned_steps", "first_reward", "last_reward", "best_validation", "best_step", "path")
-    rows = [(name.replace("_", " "), found[name]) for name in named if found[name] not in (None, "")]
-    cells = [
-        f"<tr><th>{name}</th><td>{escape(f'{value:.3f}' if isinstance(value, float) else str(value))}</td></tr>"
-        for name, value in rows
-    ]
-    return f"<table><caption>{escape(run.name)}</caption>{''.join(cells)}</table>"
+    shown = ((name, f"{found[name]:.3f}" if isinstance(found[name], float) else str(found[name])) for name in named)
+    lines = (f"{name.replace('_', ' '):<16}{text}" for name, text in shown if text not in ("", "None"))
+    text = "\n".join((run.name, *lines))
+    return f"<pre>{escape(text)}</pre>"
 
 
 def plot_run(run: Run, names: Sequence[str]) -> Any:
