@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
-import pytest
 from attrs import evolve
 
-from astuner.contract.errors import UsageError
 from astuner.contract.schema import Failure
 from astuner.runs.inspection.run import Run
 from astuner_devkit.episodes import episode
@@ -42,22 +38,3 @@ def test_a_run_shows_its_outcome(write_run):
     shown = Run(write_run(rows=ROWS))._repr_html_()
     assert "\nlast reward     0.750\n" in shown
     assert "\nbest validation 0.250\n" in shown
-
-
-def test_curves_are_drawn_and_validations_have_points(write_run):
-    pytest.importorskip("matplotlib").use("agg")
-    axes = Run(write_run(rows=ROWS)).plot()
-    drawn = {line.get_label(): (list(line.get_xdata()), line.get_marker()) for line in axes.get_lines()}
-    assert drawn == {"reward/mean": ([1, 2], ""), "val/reward/mean": ([0], "o")}
-
-
-def test_a_metric_that_no_row_has_is_named(write_run):
-    pytest.importorskip("matplotlib").use("agg")
-    with pytest.raises(UsageError, match="no row has the metric reward/men"):
-        Run(write_run(rows=ROWS)).plot("reward/men")
-
-
-def test_without_matplotlib_the_command_that_installs_it_is_named(write_run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        Run(write_run(rows=ROWS)).plot()
