@@ -123,7 +123,7 @@ function describeOptions(lines, element, sync, hear) {
       const alone = line.dots || line.points.length < 2;
       // A line through a few validations would cross the curve of the training between them.
       const loose = line.dots && line.points.length < FEW;
-      return { label: line.label, stroke, width: loose ? 0 : line.faint ? 1 : 2, alpha: line.faint ? 0.5 : 1, spanGaps: true, points: { show: alone || undefined, size: 6, fill: stroke } };
+      return { label: line.label, stroke, ...(loose ? { paths: () => null } : {}), width: line.faint ? 1 : 2, alpha: line.faint ? 0.5 : 1, spanGaps: true, points: { show: alone || undefined, size: 6, fill: stroke } };
     })],
     hooks: { setCursor: [hear] },
   };
