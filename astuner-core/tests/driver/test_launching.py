@@ -235,6 +235,6 @@ def test_a_process_runs_one_at_a_time(tmp_path):
 
 
 def test_a_replay_without_the_package_of_the_command_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astuner.runs.launching.entry_points", lambda **_: ())
-    with pytest.raises(ImportError, match=r"astuner\.replay comes with the command `astuner replay`: pip install "):
+    monkeypatch.setattr("astuner.settings.plugins.functions.entry_points", lambda **_: ())
+    with pytest.raises(ImportError, match=r"astuner\.replay: the command `astuner replay` is not installed: pip install "):
         astuner.replay("mine", "stricter.yaml")

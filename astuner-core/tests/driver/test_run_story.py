@@ -68,6 +68,11 @@ def test_a_run_without_numbers_tells_only_how_to_look_at_it(tmp_path, monkeypatc
     assert tell_story(write(tmp_path, saved=())) == ["look:     astuner episodes run"]
 
 
+def test_what_a_run_has_just_shown_is_not_offered_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert tell_story(write(tmp_path, saved=()), run_viewers=["astuner pages"], shown=True) == ["look:     astuner pages run"]
+
+
 def test_a_directory_is_quoted_for_the_shell(tmp_path, monkeypatch):
     home = tmp_path / "a 'b' $HOME"
     home.mkdir()

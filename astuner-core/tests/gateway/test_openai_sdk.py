@@ -310,7 +310,8 @@ async def test_calls_that_the_engine_cannot_constrain_are_trained_with_one_notic
             await stage.client().chat.completions.create(model="any", messages=USER, **asked)
     assert [call.untrained for call in stage.recorder.calls] == [None, None]
     assert [text.partition(". ")[2] for text in stage.recorder.notices] == [
-        "Its answers are sampled freely and trained, so the agent must check their form itself."
+        "Its answers are sampled freely and trained, which enforced ones would not be; the agent must check their form itself "
+        "(docs/recording.md#required-forms)."
     ]
 
 

@@ -81,12 +81,14 @@ def validated(step: int, reward: float) -> dict[str, Any]:
 
 
 def test_runs_are_a_table(write_run, cli: Cli):
-    write_run("a", rows=[validated(0, 0.25), row(1, 0.1), row(2, 0.5)], settings={"trainer_common": {"total_training_steps": 2}})
+    planned = {"trainer_common": {"total_training_steps": 2}}
+    run = write_run("a", rows=[validated(0, 0.25), row(1, 0.1), row(2, 0.5)], settings=planned)
+    (run / "checkpoints" / "weights").write_bytes(bytes(3_000_000))
     write_run("b/c", status="interrupted")
     assert cli("runs").out.splitlines() == [
-        "NAME  STATE        STEPS   REWARD          BEST VALIDATION  TIME        TOKENS",
-        "a     finished     2 of 2  0.100 -> 0.500  0.250 at step 0  1 min 20 s  2,000",
-        "b/c   interrupted  0       -               -                0.0 s       0",
+        "NAME  STATE        STEPS   REWARD          BEST VALIDATION  TIME        TOKENS  DISK",
+        "a     finished     2 of 2  0.100 -> 0.500  0.250 at step 0  1 min 20 s  2,000   3 MB",
+        "b/c   interrupted  0       -               -                0 s         0       0 MB",
     ]
 
 

@@ -42,6 +42,7 @@ def test_siblings_are_side_by_side_and_have_their_later_verdicts(write_run, stor
         ({"lowest": 2}, ["1/a/0", "1/b/0"]),
         ({"highest": 2}, ["1/b/1", "2/b/1"]),
         ({"highest": 9, "step": 2}, ["2/b/1"]),
+        ({"highest": 1, "lowest": 1}, ["1/b/1", "1/a/0"]),
         ({"grep": "too slow"}, ["1/a/1"]),
         ({"grep": "reward 0.5"}, ["2/b/1"]),
         ({"grep": "assistant: 3", "lowest": 1}, ["1/a/0"]),
@@ -59,7 +60,6 @@ def test_all_conditions_hold_together(write_run, stored, wanted, ids):
         ({"step": 7}, r"train\.jsonl: no episodes of step 7; there are those of steps 1 to 2"),
         ({"task": "aa"}, r"no episodes of a task 'aa'\. Did you mean 'a'\?"),
         ({"task": "a", "step": 2}, r"no episodes of a task 'a' in step 2\. There are: b\."),
-        ({"lowest": 1, "highest": 1}, "lowest and highest: give one of them"),
     ],
     ids=str,
 )
@@ -67,6 +67,13 @@ def test_what_is_not_stored_is_refused_at_once(write_run, stored, wanted, messag
     run = Run(write_run(episodes=stored))
     with pytest.raises(UsageError, match=message):
         run.episodes(**wanted)
+
+
+def test_of_equal_rewards_those_come_first_whose_siblings_did_otherwise(write_run):
+    rewards = {"dull": (0.0, 0.0), "mixed": (0.0, 0.5), "won": (1.0, 1.0), "best": (0.0, 1.0)}
+    path = write_run(episodes=[episode(repeat, rewards[task][repeat], task=task) for task in rewards for repeat in (0, 1)])
+    assert [one.rpartition("/")[0] for one in select(path, lowest=3)] == ["1/best", "1/mixed", "1/dull"]
+    assert select(path, highest=1) == ["1/best/1"]
 
 
 def test_a_run_that_only_validated_shows_its_validation(write_run):

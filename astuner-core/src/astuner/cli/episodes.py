@@ -22,7 +22,7 @@ LONGEST_MESSAGE = 2000
 
 EXAMPLE = """\b
 Examples:
-  astuner episodes my-experiment --step 20 --lowest 1
+  astuner episodes my-experiment --step 20 --highest 1 --lowest 1
   astuner episodes my-experiment --split validation --failed
   astuner episodes my-experiment --min-reward 1 --demos demos.jsonl"""
 

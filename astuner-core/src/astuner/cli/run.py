@@ -61,4 +61,4 @@ def run(*, dry_run: bool, **asked: Any) -> None:
         click.echo(estimate(request.conf, request.overrides, request.backbone, request.services))
         return
     outcome = start_run(request)
-    click.echo("\n".join((f"done: {outcome.directory}", *(f"  {line}" for line in outcome.story))), err=True)
+    click.echo(outcome.format_end(), err=True)

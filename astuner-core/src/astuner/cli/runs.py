@@ -10,6 +10,7 @@ import click
 
 from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
+from astuner.episodes.transcript.terminal_text import format_seconds
 
 if TYPE_CHECKING:
     from astuner.runs.inspection.summary import Summary
@@ -27,7 +28,8 @@ def runs(directory: Path, in_json: bool) -> None:
     """List the runs in DIRECTORY (launcher_record by default) and below it.
 
     Of each: its state, training steps, the reward of the first and the last one, the best validation and its step, the time of
-    all training steps, and the tokens sampled in them.
+    all training steps, the tokens sampled in them, and its size. Checkpoints make most of it: delete those that you do not need
+    (RUN/checkpoints/step_N), or let a run keep fewer (trainer_common.max_checkpoints_to_keep).
     """
     from astuner.contract.errors import UsageError
     from astuner.runs.inspection.run import Run
@@ -63,7 +65,7 @@ def _find_name(summary: Summary, directory: Path) -> str:
 
 def format_runs(summaries: Sequence[Summary], names: Sequence[str]) -> str:
     """Return a table with a line for each run."""
-    heads = ("NAME", "STATE", "STEPS", "REWARD", "BEST VALIDATION", "TIME", "TOKENS")
+    heads = ("NAME", "STATE", "STEPS", "REWARD", "BEST VALIDATION", "TIME", "TOKENS", "DISK")
     return align_columns([heads, *((name, *_format_cells(one)) for name, one in zip(names, summaries, strict=True))])
 
 
@@ -72,13 +74,17 @@ def _format_cells(summary: Summary) -> tuple[str, ...]:
     reward = f"{summary.first_reward:.3f} -> {summary.last_reward:.3f}" if summary.first_reward is not None else "-"
     lost = "" if summary.best_kept else ", not kept"
     best = f"{summary.best_validation:.3f} at step {summary.best_step}{lost}" if summary.best_validation is not None else "-"
-    return summary.status, f"{summary.steps}{of}", reward, best, format_duration(summary.time_s), f"{summary.tokens:,}"
+    return (
+        summary.status,
+        f"{summary.steps}{of}",
+        reward,
+        best,
+        format_seconds(summary.time_s),
+        f"{summary.tokens:,}",
+        format_size(summary.disk_bytes),
+    )
 
 
-def format_duration(seconds: float) -> str:
-    """Return a duration as `1 h 02 min`, `3 min 05 s` or `4.2 s`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+def format_size(count: int) -> str:
+    """Return bytes as `1.6 GB`, `12 MB` or `0 MB`."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

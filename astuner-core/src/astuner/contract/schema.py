@@ -7,6 +7,7 @@ Token ids are `int32`, log-probabilities natural logs in `float32`; both are 1-D
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, field, frozen
@@ -267,7 +268,7 @@ class Finding:
     evidence: str = field(converter=read_text)
 
 
-@frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class Episode:
     """One run of the workflow on one task, with everything that was recorded of it."""
 
@@ -289,6 +290,20 @@ class Episode:
     findings: Mapping[str, tuple[Finding, ...]] = field(factory=dict)
     """What each detector of abnormal behaviour found, by its name; empty for one that found nothing."""
     duration_s: float = 0.0
+
+    def __repr__(self) -> str:
+        """Describe it in a line: its arrays would fill a screen."""
+        worth = "no reward" if self.reward is None else f"reward {self.reward:g}"
+        sampled = sum(len(call.output_ids) for call in self.calls)
+        failed = "" if self.completed or not self.failures else f", {self.failures[-1].reason}"
+        return f"<Episode {self.id}: {len(self.calls)} calls, {sampled} tokens sampled, {worth}{failed}>"
+
+    def _repr_html_(self) -> str:
+        """Return what was said, for notebooks; nothing in it is markup."""
+        said = (message for call in self.calls for message in (*call.messages, call.reply))
+        lines = (f"{one.get('role')}: {one.get('content') or ''}{one.get('tool_calls') or ''}" for one in said)
+        text = "\n".join((repr(self), *lines))
+        return f"<pre>{escape(text)}</pre>"
 
     @property
     def completed(self) -> bool:

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,19 +95,13 @@ def replay(
     The arguments are those of the command; messages are in the report, and Python warnings. With `train_from` the run that was
     trained on is `Run(report.directory)`. Raises `ImportError` if the package with the command is not installed.
     """
-    function = _load_function("replay")
+    from astuner.settings.plugins.functions import load_function
+
+    try:
+        function = load_function("replay", "astuner.replay: the command `astuner replay`")
+    except UsageError as error:
+        raise ImportError(str(error)) from error
     return function(run, conf, overrides, judge=judge, out=out, split=split, step=step, train_from=train_from)
-
-
-def _load_function(name: str) -> Callable[..., Any]:
-    """Return the function of a package behind `astuner.NAME`."""
-    from astuner.settings.plugins.kinds import GROUPS
-    from astuner.shared.install_hints import command_for
-
-    for entry in entry_points(group=str(GROUPS["function"]), name=name):
-        function: Callable[..., Any] = entry.load()
-        return function
-    raise ImportError(f"astuner.{name} comes with the command `astuner {name}`: {command_for('command', name)}")
 
 
 def _play(request: RunRequest, start: Callable[[StopSwitch], RunOutcome]) -> Run:
@@ -121,7 +114,9 @@ def _play(request: RunRequest, start: Callable[[StopSwitch], RunOutcome]) -> Run
             check_environment(request.conf, request.overrides, request.backbone)
             return start(switch)
 
-    return Run(call_without_loop(play, switch).directory)
+    outcome = call_without_loop(play, switch)
+    print(outcome.format_end(), file=sys.stderr, flush=True)
+    return Run(outcome.directory)
 
 
 @contextmanager

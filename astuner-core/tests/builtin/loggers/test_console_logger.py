@@ -35,7 +35,7 @@ def test_without_a_terminal_a_step_is_one_plain_line() -> None:
     ConsoleLogger("title", stream).log(12, STEP)
     assert stream.getvalue() == (
         "step 12: reward 0.531 ±0.400  success 50.0%  kl 0.0012  loss -0.0123  tokens/s 1,234  time 3.2 s  "
-        "64 calls → 32 episodes → 30 samples → 8,192 trainable → 6,144 with signal (lost: timeout 2)\n"
+        "32 episodes → 8,192 trainable → 6,144 with signal (lost: timeout 2)\n"
     )
 
 
@@ -50,6 +50,23 @@ def test_without_a_terminal_nothing_is_a_link() -> None:
 def test_a_validation_is_a_line_of_its_own_numbers() -> None:
     stream = io.StringIO()
     ConsoleLogger("title", stream).log(20, {"val/reward/mean": 0.6, "val/success/rate": 0.6, "val/pass@4": 0.75})
+    assert stream.getvalue() == "step 20: val reward 0.600  val success 60.0%  val pass@4 75.0%\n"
+
+
+def test_figures_of_later_lines_are_below_those_of_earlier_ones() -> None:
+    stream = io.StringIO()
+    logger = ConsoleLogger("title", stream)
+    for success in (1.0, 0.05):
+        logger.log(20, {"val/reward/mean": 0.6, "val/success/rate": success, "val/reward/std": 0.1})
+    first, second = stream.getvalue().splitlines()
+    assert (first.index("100.0%"), len(first)) == (second.index("  5.0%"), len(second))
+
+
+def test_a_single_pass_is_shown_once() -> None:
+    stream = io.StringIO()
+    ConsoleLogger("title", stream).log(
+        20, {"val/reward/mean": 0.6, "val/success/rate": 0.6, "val/pass@1": 0.6, "val/pass@4": 0.75}
+    )
     assert stream.getvalue() == "step 20: val reward 0.600  val success 60.0%  val pass@4 75.0%\n"
 
 

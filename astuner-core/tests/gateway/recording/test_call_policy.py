@@ -15,7 +15,8 @@ NONE = Capabilities()
 JSON_ONLY = Capabilities(constrained=True, constraints=("json_object",))
 NO_LOGPROBS = Capabilities(logprobs=False)
 
-FREE = "Its answers are sampled freely and trained, so the agent must check their form itself."
+CHECK = "the agent must check their form itself (docs/recording.md#required-forms)."
+FREE = f"Its answers are sampled freely and trained, which enforced ones would not be; {CHECK}"
 UNABLE = "scout: {} has no effect, since the engine cannot enforce it. "
 IGNORED = "scout: {} has no effect, since rollout.constraints is 'ignore'. "
 ENFORCED = (
@@ -62,7 +63,7 @@ def test_a_frozen_agents_answer_is_constrained_wherever_the_engine_can(constrain
 
 
 def test_the_notice_promises_no_training_where_there_is_none() -> None:
-    sampled = "Its answers are sampled freely, so the agent must check their form itself."
+    sampled = f"Its answers are sampled freely; {CHECK}"
     assert settle(JSON, NO_LOGPROBS, "ignore", True) == (None, "no_logprobs", [UNABLE.format("JSON output") + sampled])
     assert settle(JSON, NONE, "ignore", False) == (None, "frozen_agent", [UNABLE.format("JSON output") + sampled])
 

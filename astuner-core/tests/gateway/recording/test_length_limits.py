@@ -22,6 +22,8 @@ async def test_a_first_prompt_over_its_limit_is_refused(serving: Any) -> None:
             await ask(stage, USER)
     assert caught.value.code == "context_length_exceeded"
     assert stage.recorder.failures.reason == "context_full"
+    assert "maximum context length is 20 tokens" in str(caught.value)
+    assert "raise data.max_prompt_length" in str(caught.value)
 
 
 @pytest.mark.asyncio
@@ -41,6 +43,8 @@ async def test_everything_after_the_first_prompt_has_a_limit_of_its_own(serving:
         with pytest.raises(openai.BadRequestError) as caught:
             await ask(stage, [*USER, reply, {"role": "user", "content": "more " * 40}])
     assert caught.value.code == "context_length_exceeded"
+    taken = stage.recorder.calls[0].prompt_ids.size
+    assert f"raise data.max_response_length (40, after a first prompt of {taken})" in str(caught.value)
 
 
 @pytest.mark.asyncio

@@ -92,7 +92,7 @@ def test_a_judge_that_raises_loses_the_reward_for_its_reason(write_run, tmp_path
     (tmp_path / "judge.py").write_text("def judge(task, output):\n    raise ValueError('no')\n")
     path = write_run(episodes=[episode(0, 1.0), episode(1, 0.0)])
     one = replay(path, "./judge.py:judge").splits[0].agreement
-    assert (one.lost, one.lost_reasons, one.agreement) == (["train/1/t/0", "train/1/t/1"], {"judge_error": 2}, 0.0)
+    assert (one.lost, one.lost_reasons, one.agreement) == (["train/1/t/0", "train/1/t/1"], {"judge_error": 2}, None)
 
 
 def test_the_reward_of_the_workflow_goes_before_the_judge(write_run, tmp_path: Path, replay: Replay):

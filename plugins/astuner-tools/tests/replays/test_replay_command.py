@@ -35,7 +35,7 @@ def test_the_report_names_what_changed_and_where_the_verdicts_are(stored_run: Pa
     assert shown.code == 0, shown.err
     assert shown.out.splitlines()[:8] == [
         "train: 2 episodes in 1 group in 1 step",
-        "  agreement  0.0%: 0 rewards are equal and 2 are not",
+        "  agreement  0.0% of 2 episodes that both judged: 0 equal, 2 not",
         "  mean       0.500 -> 0.500",
         "  success    equal in 0.0%",
         "    success -> failure: 1 (train/1/t/0)",

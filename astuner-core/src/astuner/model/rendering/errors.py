@@ -51,12 +51,13 @@ def bad_request(message: str, param: str | None = None, code: str | None = None)
     return ApiError(400, message, code=code, param=param)
 
 
-def context_full(prompt: int, limit: int, *, exact: bool = True) -> ApiError:
-    """Make the answer to a prompt that leaves no room for an answer; `prompt` is a lower bound unless `exact`."""
+def context_full(prompt: int, limit: int, *, exact: bool = True, key: str = "rollout.max_model_len") -> ApiError:
+    """Make the answer to a prompt that leaves no room: a lower bound unless `exact`; `key` of the configuration is the limit."""
     taken = f"{prompt}" if exact else f"at least {prompt}"
     return ApiError(
         400,
-        f"This model's maximum context length is {limit} tokens, and the messages already take {taken}. Shorten the messages.",
+        f"This model's maximum context length is {limit} tokens, and the messages already take {taken}. Shorten them, or "
+        f"raise {key}.",
         code="context_length_exceeded",
         param="messages",
         retry=False,

@@ -28,3 +28,7 @@ class RunOutcome:
     """Commands that show what the loggers have written, typed where the run was started."""
     run_viewers: tuple[str, ...] = ()
     """Commands of plugins that show this run: its directory is typed after them."""
+
+    def format_end(self) -> str:
+        """Return what is shown when the run is over."""
+        return "\n".join((f"done: {self.directory}", *(f"  {line}" for line in self.story)))

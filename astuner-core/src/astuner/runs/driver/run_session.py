@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
@@ -14,13 +14,14 @@ from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_s
 from astuner.contract.errors import AstunerError, Interrupted, RunFailed
 from astuner.contract.protocols import LoggerTraits, ReaderTraits, read_traits
 from astuner.contract.schema import Event
+from astuner.episodes.containment.process_streams import count_repeats
 from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.runs.driver.control import RunControl, stop_on_signals
 from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.event_handling import Progress, drive
 from astuner.runs.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.runs.driver.reporting import Loggers, NamedLogger
-from astuner.runs.driver.run_directories import describe_last_attempt
+from astuner.runs.driver.run_directories import describe_last_attempt, is_throwaway
 from astuner.runs.driver.run_facts import collect_run_facts, format_header, list_plugins_in_use
 from astuner.runs.driver.run_messages import RunMessages
 from astuner.runs.driver.run_outcome import RunOutcome
@@ -171,7 +172,9 @@ class RunSession:
     def _drive(self, begin: Begin, tasks: TaskSampler, replayed: ReplayedSteps) -> None:
         """Make the backbone and consume its events; raises `Interrupted` after a stop."""
         assert self._loggers is not None
-        with stop_on_signals(self.control, lambda text: self.notify(text, "warning"), self._end_by_force):
+        # Who looks at episodes or stands at a breakpoint sees everything.
+        counted = nullcontext() if is_throwaway(self._plan) or expects_stops() else count_repeats(self.notify)
+        with counted, stop_on_signals(self.control, lambda text: self.notify(text, "warning"), self._end_by_force):
             # From here on `astuner stop` finds a run that saves what it has.
             self._directory.write_state(status="running")
             self._hooks.run_started(self.info, list_plugins_in_use(self._plan))
@@ -224,7 +227,7 @@ class RunSession:
             after=self._progress.after,
             before_groups=self._progress.before_groups,
             after_groups=self._progress.after_groups,
-            story=tuple(tell_story(self._directory, viewers, run_viewers)),
+            story=tuple(tell_story(self._directory, viewers, run_viewers, shown=is_throwaway(self._plan))),
             viewers=viewers,
             run_viewers=run_viewers,
         )

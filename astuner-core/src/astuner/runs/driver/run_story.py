@@ -15,11 +15,13 @@ REWARD = "val/reward/mean"
 _LOST = "signal/lost/"
 
 
-def tell_story(directory: RunDirectory, viewers: Sequence[str] = (), run_viewers: Sequence[str] = ()) -> list[str]:
+def tell_story(
+    directory: RunDirectory, viewers: Sequence[str] = (), run_viewers: Sequence[str] = (), *, shown: bool = False
+) -> list[str]:
     """Return the lines; those that this run has no numbers for are left out.
 
     `viewers` are commands that show what its loggers have written, and `run_viewers` those of plugins that show a run: its
-    directory is typed after them.
+    directory is typed after them. `shown`: whether the run itself has shown its episodes.
     """
     rows = read_metric_rows(directory.metrics).rows
     train = [row for row in rows if row["kind"] == "train"]
@@ -31,14 +33,14 @@ def tell_story(directory: RunDirectory, viewers: Sequence[str] = (), run_viewers
         *_describe_cost(train, rows),
         *_describe_losses(train),
         *(f"why:      {text}" for text in describe_run(directory)),
-        *list_next_commands(directory, viewers, run_viewers),
+        *list_next_commands(directory, viewers, run_viewers if shown else (*run_viewers, "astuner episodes")),
     ]
 
 
 def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_viewers: Sequence[str]) -> Iterator[str]:
     """Yield the commands that take a run further, each with what it does."""
     run, best = shorten_path(directory.path), find_best_step(directory)
-    yield from (f"look:     {command} {run}" for command in (*run_viewers, "astuner episodes"))
+    yield from (f"look:     {command} {run}" for command in run_viewers)
     yield from (f"curves:   {command}" for command in viewers)
     if directory.list_saved_steps():
         yield f"compare:  astuner compare {run} OTHER_RUN"

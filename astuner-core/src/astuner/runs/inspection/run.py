@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,21 @@ class Run:
     def __repr__(self) -> str:
         """Name the directory, as a notebook shows it."""
         return f"Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """Return its outcome, for notebooks; nothing in it is markup."""
+        from astuner.runs.inspection.summary import summarise
+
+        found = ((name.replace("_", " "), value) for name, value in summarise(self).to_json().items() if value not in (None, ""))
+        lines = (f"{name:<16}{value:.3f}" if isinstance(value, float) else f"{name:<16}{value}" for name, value in found)
+        text = "\n".join(lines)
+        return f"<pre>{escape(text)}</pre>"
+
+    def plot(self, *names: str) -> Any:
+        """Draw metrics by step, the rewards by default, and return matplotlib's axes; raises `ImportError` without it."""
+        from astuner.settings.plugins.functions import load_function
+
+        return load_function("plot_run", "Run.plot: what draws metrics")(self, names)
 
     @property
     def metrics(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from itertools import islice
 
 from attrs import field, frozen
 from attrs.validators import ge, optional
@@ -28,14 +29,9 @@ class Selection:
     grep: str | None = None
     """Only episodes whose transcript has this text in one of its lines."""
     lowest: int | None = field(default=None, validator=optional(ge(1)))
-    """This many of those with a reward, from the lowest."""
+    """This many of those with a reward, from the lowest; of equal ones those first that a sibling beats most."""
     highest: int | None = field(default=None, validator=optional(ge(1)))
-    """This many of those with a reward, from the highest."""
-
-    def __attrs_post_init__(self) -> None:
-        """Refuse two orders at once."""
-        if self.lowest is not None and self.highest is not None:
-            raise UsageError("lowest and highest: give one of them")
+    """This many of those with a reward, from the highest, and before the lowest; of equal ones those first that beat most."""
 
 
 def select_episodes(index: EpisodeIndex, selection: Selection) -> Iterator[Episode]:
@@ -48,15 +44,18 @@ def select_episodes(index: EpisodeIndex, selection: Selection) -> Iterator[Episo
 
 
 def _load_selected(index: EpisodeIndex, selection: Selection) -> Iterator[Episode]:
-    count = selection.lowest or selection.highest
-    left = len(index) if count is None else count
-    for indexed in _order(_filter(index, selection), selection):
-        if left == 0:
-            return
-        episode = index.load(indexed)
-        if episode is not None and (selection.grep is None or _has_text(episode, selection.grep)):
-            left -= 1
-            yield episode
+    found = _order(_filter(index, selection))
+    if selection.highest is None and selection.lowest is None:
+        yield from _load(index, selection, found, len(index))
+    if selection.highest is not None:
+        yield from _load(index, selection, _rank(found, -1.0), selection.highest)
+    if selection.lowest is not None:
+        yield from _load(index, selection, _rank(found, 1.0), selection.lowest)
+
+
+def _load(index: EpisodeIndex, selection: Selection, found: Iterable[IndexedEpisode], most: int) -> Iterator[Episode]:
+    loaded = filter(None, map(index.load, found))
+    yield from islice((one for one in loaded if selection.grep is None or _has_text(one, selection.grep)), most)
 
 
 def _filter(index: EpisodeIndex, selection: Selection) -> Iterator[IndexedEpisode]:
@@ -67,17 +66,25 @@ def _filter(index: EpisodeIndex, selection: Selection) -> Iterator[IndexedEpisod
             yield one
 
 
-def _order(episodes: Iterable[IndexedEpisode], selection: Selection) -> list[IndexedEpisode]:
+def _order(episodes: Iterable[IndexedEpisode]) -> list[IndexedEpisode]:
     found = list(episodes)
     # Groups in the order in which the first of their episodes finished.
     places: dict[tuple[int, str], int] = {}
     for one in found:
         places.setdefault((one.step, one.task_id), len(places))
     found.sort(key=lambda one: (one.step, places[one.step, one.task_id], one.repeat))
-    if selection.lowest is None and selection.highest is None:
-        return found
-    rewarded = [one for one in found if one.reward is not None]
-    return sorted(rewarded, key=lambda one: one.reward or 0.0, reverse=selection.highest is not None)
+    return found
+
+
+def _rank(found: Iterable[IndexedEpisode], sign: float) -> list[IndexedEpisode]:
+    """Return those with a reward by `sign` times it; of equal ones those first whose siblings differ most the other way."""
+    rewards = {one.id: sign * one.reward for one in found if one.reward is not None}
+    best: dict[tuple[int, str], float] = {}
+    for one in found:
+        if one.id in rewards:
+            best[one.step, one.task_id] = max(rewards[one.id], best.get((one.step, one.task_id), rewards[one.id]))
+    rewarded = [one for one in found if one.id in rewards]
+    return sorted(rewarded, key=lambda one: (rewards[one.id], -best[one.step, one.task_id]))
 
 
 def _check_stored(index: EpisodeIndex, selection: Selection) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from attrs import asdict, frozen
@@ -41,6 +43,8 @@ class Summary:
     """Of all training steps together."""
     tokens: int
     """Sampled in training."""
+    disk_bytes: int
+    """Of its directory, most of them checkpoints."""
     started: str | None
     """When its first attempt began."""
 
@@ -71,8 +75,15 @@ def summarise(run: Run) -> Summary:
         best_kept=best is not None and (best[0] == 0 or best[0] in run.directory.list_saved_steps()),
         time_s=_add_up(rows, TIME),
         tokens=int(_add_up(rows, TOKENS)),
+        disk_bytes=_measure(run.path),
         started=attempts[0].get("started"),
     )
+
+
+def _measure(directory: Path) -> int:
+    """Return the size of a directory's files, some of which a run may delete meanwhile."""
+    files = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
+    return sum(os.lstat(file).st_size for file in files if os.path.lexists(file))
 
 
 def _add_up(rows: list[Row], name: str) -> float:

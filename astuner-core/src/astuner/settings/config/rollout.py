@@ -76,7 +76,7 @@ class ValKwargs:
     top_p: float = field(default=1.0, validator=and_(gt(0), le(1)))
     """Smallest probability mass that is sampled from; 1 is all of it."""
     do_sample: bool = False
-    """False is greedy, whatever the temperature."""
+    """False is greedy, whatever the temperature: what is most likely, which the samples of training may rarely be."""
 
     @property
     def greedy(self) -> bool:

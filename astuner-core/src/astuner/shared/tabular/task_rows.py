@@ -73,7 +73,8 @@ def _make_duplicate_error(first: Row, second: Row, task_id: str, made: bool) -> 
     if made:
         return DataError(
             f"{second.place}: the same content as {first.place}, and without its own id (the one made from the content is "
-            f"'{task_id}'); remove one of the two rows, or give the rows distinct ids in a column 'task_id'"
+            f"'{task_id}'); remove one of the two rows, give the rows distinct ids in a column 'task_id', or set keep_repeats: "
+            "true, which numbers repeats"
         )
     return DataError(
         f"{second.place}: task id '{task_id}' is already that of {first.place}; ids are unique within a split: fix the data, "

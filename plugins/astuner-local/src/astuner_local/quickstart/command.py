@@ -91,7 +91,7 @@ def _fetch_model(name: str) -> str:
 def _make_model(directory: Path, seed: int) -> None:
     click.echo(
         "making a model of 0.2 million parameters for this project's calculator alone, and showing it careless "
-        "demonstrations: about a minute on a CPU",
+        "demonstrations: about a minute of a CPU's time, longer where other programs use it",
         err=True,
     )
     with _progress_bar("tiny model") as progress:
@@ -105,12 +105,21 @@ def _make_model(directory: Path, seed: int) -> None:
 def _progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on stderr while the block runs, if stderr is a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda done, total: None
         return
-    with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console) as bar:
+    steps = TextColumn("{task.completed} of at most {task.total} steps")
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        steps,
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

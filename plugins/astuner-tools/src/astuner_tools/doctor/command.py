@@ -30,5 +30,5 @@ def doctor(conf: Path | None, in_json: bool) -> int:
     if in_json:
         print_json({"healthy": report.healthy, "rows": [row.as_dict() for row in report.rows]})
     else:
-        write_table(report.rows, sys.stdout)
+        write_table(report.shown, sys.stdout)
     return 0 if report.healthy else 1

@@ -25,17 +25,39 @@ class Report:
     """The rows, without secrets."""
 
     rows: tuple[Row, ...]
+    configured: bool = False
+    """Whether they are about a configuration."""
 
     @property
     def healthy(self) -> bool:
         """Whether nothing is broken; a chosen backbone that cannot run the configuration is."""
         return all(row.status != "broken" for row in self.rows)
 
+    @property
+    def shown(self) -> tuple[Row, ...]:
+        """The rows of the table. What a configuration does not use and this machine does not have is one row, the last."""
+        unused = [row for row in self.rows if self.configured and row.status == "missing" and row.area in _OPTIONAL]
+        others = tuple(row for row in self.rows if row not in unused)
+        if not unused:
+            return others
+        detail = f"{', '.join(dict.fromkeys(row.what for row in unused))}; `astuner doctor` shows the commands that install them"
+        return (*others, Row(area="not used", what=f"{len(unused)} missing", status="missing", detail=detail))
+
+
+_OPTIONAL = ("plugins", "engines", "ray", "keys", "backbones")
+"""Areas in which `missing` means that this configuration does not need it."""
+
+_ANSWER = ("backbones", "configuration", "model", "keys", "space", "ports", "extensions")
+"""The areas that say whether a configuration can run, in the order of a reader's questions."""
+
 
 def examine(conf: Path | None = None) -> Report:
     """Check this environment, and what a configuration needs from it."""
     variables = Variables.read(conf.absolute().parent if conf else None)
-    return Report(rows=tuple(_hide_secrets(row, variables) for row in _collect_rows(conf, variables)))
+    rows = [_hide_secrets(row, variables) for row in _collect_rows(conf, variables)]
+    if conf is not None:
+        rows.sort(key=lambda row: _ANSWER.index(row.area) if row.area in _ANSWER else len(_ANSWER))
+    return Report(rows=tuple(rows), configured=conf is not None)
 
 
 def _collect_rows(conf: Path | None, variables: Variables) -> Iterator[Row]:

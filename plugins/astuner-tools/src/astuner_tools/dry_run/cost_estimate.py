@@ -15,12 +15,14 @@ from astuner_tools.config_memory.memory_table import format_report
 from astuner_tools.dry_run.checkpoint_space import describe_checkpoints
 from astuner_tools.dry_run.episode_bounds import bound_training_episodes, count_validation_episodes
 from astuner_tools.dry_run.run_advice import advise, estimate_time
+from astuner_tools.dry_run.time_guess import guess_time
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Reader
     from astuner.contract.schema import Split
     from astuner.episodes.rollout.sampler import TaskSampler
     from astuner.settings.config.model import Config
+    from astuner.settings.memory_estimate.parts import Hardware
 
 
 def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None, services: Sequence[str] = ()) -> str:
@@ -45,8 +47,8 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     trains = load_with_traits(plan.backbone.candidate)[1].trains
     tasks = None if pending else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
-    rows += _list_training_rows(config, tasks, info.directory / "metrics.jsonl") if tasks is not None and trains else []
     hardware = look_at_hardware()
+    rows += _list_training_rows(config, tasks, info.directory / "metrics.jsonl", hardware) if tasks is not None and trains else []
     memory = plan.plan_memory(hardware)
     if tasks is not None and trains:
         validates = tasks.validation_tasks > 0 and (config.trainer_common.test_freq > 0 or config.trainer_common.val_before_train)
@@ -70,12 +72,14 @@ def _find_pending_generation(reader: Reader) -> list[str]:
     return [text for split in splits if (text := cast("Any", reader).would_generate(split)) is not None]
 
 
-def _list_training_rows(config: Config, tasks: TaskSampler, metrics: Path) -> list[tuple[str, str]]:
+def _list_training_rows(config: Config, tasks: TaskSampler, metrics: Path, hardware: Hardware) -> list[tuple[str, str]]:
     training, validation = bound_training_episodes(config, tasks), count_validation_episodes(config, tasks)
     episodes, length = training + validation, config.rollout.max_model_len
     steps, filtering = tasks.total_steps, config.trainer_common.algorithm.filter_groups
     further = f", at most {filtering.max_num_gen_batches - 1} times further tasks (filter_groups)" if filtering.enable else ""
     time = estimate_time(metrics, episodes)
+    if time is None and not hardware.gpus:
+        time = guess_time(config, training, validation)
     return [
         ("tasks", f"{tasks.train_tasks} for training, {tasks.validation_tasks} for validation"),
         ("steps", f"{steps} of {config.data.train_batch_size} tasks x {config.rollout.num_repeat} episodes{further}"),

@@ -22,7 +22,7 @@ class Agreement:
     episodes: int = 0
     groups: int = 0
     agreement: float | None = None
-    """The share of equal rewards, among the episodes that have one or had one."""
+    """The share of equal rewards, among the episodes that both judges gave one."""
     equal: int = 0
     different: int = 0
     gained: list[str] = field(factory=list)
@@ -88,7 +88,7 @@ class AgreementCount:
     def sum_up(self) -> Agreement:
         """Return what was found so far."""
         found = self._found
-        rewarded = found.equal + found.different + len(found.gained) + len(found.lost)
+        rewarded = found.equal + found.different
         decided = self._same_success + len(found.to_failure) + len(found.to_success)
         return evolve(
             found,
@@ -120,7 +120,7 @@ class AgreementCount:
             self._lost_reasons[_find_reason(after)] += 1
         elif after.reward is not None:
             found.gained.append(after.id)
-        if before.is_success is not None and after.is_success is not None:
+        if before.is_success is not None and isinstance(after.verdict, Verdict) and after.is_success is not None:
             self._same_success += before.is_success == after.is_success
             if before.is_success != after.is_success:
                 (found.to_success if after.is_success else found.to_failure).append(after.id)

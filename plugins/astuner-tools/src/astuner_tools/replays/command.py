@@ -105,7 +105,7 @@ def replay(
         from astuner_tools.replays.training_on_replay import train_on
 
         outcome = train_on(request, found.directory, train_from)
-        click.echo("\n".join((f"done: {outcome.directory}", *(f"  {line}" for line in outcome.story))), err=True)
+        click.echo(outcome.format_end(), err=True)
 
 
 def _check_training(request: ReplayRequest, train_from: int) -> None:
@@ -133,7 +133,8 @@ def _format_split(split: SplitReport) -> Iterator[str]:
     one = split.agreement
     counts = (_count(one.episodes, "episode"), _count(one.groups, "group"), _count(split.steps, "step"))
     yield f"{split.split}: {' in '.join(counts)}"
-    yield f"  agreement  {_format_share(one.agreement)}: {one.equal} rewards are equal and {one.different} are not"
+    both = _count(one.equal + one.different, "episode")
+    yield f"  agreement  {_format_share(one.agreement)} of {both} that both judged: {one.equal} equal, {one.different} not"
     shares = [f"{some} of {one.episodes}" for some in (one.stored_rewarded, one.new_rewarded)]
     means = f"{_format_number(one.stored_reward)} -> {_format_number(one.new_reward)}"
     is_partial = min(one.stored_rewarded, one.new_rewarded) < one.episodes

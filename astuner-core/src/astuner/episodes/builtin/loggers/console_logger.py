@@ -29,6 +29,8 @@ class ConsoleLogger:
     def __init__(self, title: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream or sys.stderr, clock
         self._printed_at_s = clock()
+        self._widths: dict[str, int] = {}
+        """Of the figures by name, so that lines align."""
         self._live = _LiveTable(title, self._stream) if self._stream.isatty() else None
 
     @classmethod
@@ -45,8 +47,11 @@ class ConsoleLogger:
         if self._live is not None:
             self._live.show(step, metrics)
             return
-        parts = [f"{name} {text}" for name, text in format_figures(metrics)]
-        waterfall = format_waterfall(metrics)
+        parts = []
+        for name, text in format_figures(metrics):
+            self._widths[name] = max(len(text), self._widths.get(name, 0))
+            parts.append(f"{name} {text.rjust(self._widths[name])}")
+        waterfall = format_waterfall(metrics, brief=True)
         print(f"step {step}: {'  '.join([*parts, *([waterfall] if waterfall else [])])}", file=self._stream, flush=True)
 
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:

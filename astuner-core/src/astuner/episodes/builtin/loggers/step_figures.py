@@ -48,6 +48,9 @@ def format_figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
         for key in metrics
         if key.startswith("val/pass@") and not key.endswith("_tasks")
     ]
+    # With one pass, or the same number of each task, it is the success.
+    if ("val pass@1", dict(found).get("val success")) in found:
+        found.remove(("val pass@1", dict(found)["val success"]))
     plain = {"kl/mean": ("kl", ".4f"), "loss/policy": ("loss", ".4f"), "tokens/per_s": ("tokens/s", ",.0f")}
     found += [(name, format(metrics[key], style)) for key, (name, style) in plain.items() if key in metrics]
     if "time/step_s" in metrics:
@@ -61,9 +64,10 @@ def _format_share(metrics: Mapping[str, float], count: str, total: str) -> str:
     return "" if some is None or every is None or some >= every else f" ({some:,.0f} of {every:,.0f})"
 
 
-def format_waterfall(metrics: Mapping[str, float]) -> str:
-    """Return how calls became tokens with signal, and what was lost on the way."""
-    stages = [(name, metrics[key]) for name, key in _WATERFALL if key in metrics]
+def format_waterfall(metrics: Mapping[str, float], *, brief: bool = False) -> str:
+    """Return how calls became tokens with signal, and what was lost on the way; if `brief`, how episodes did."""
+    left_out = ("calls", "samples") if brief else ()
+    stages = [(name, metrics[key]) for name, key in _WATERFALL if key in metrics and name not in left_out]
     text = " → ".join(f"{value:,.0f} {name.removesuffix('s') if value == 1 else name}" for name, value in stages)
     notes = []
     for name, prefix in _WATERFALL_NOTES:

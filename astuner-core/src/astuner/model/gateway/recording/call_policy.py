@@ -41,10 +41,12 @@ class CallPolicy:
                 )
             return constraint
         cause = "rollout.constraints is 'ignore'" if able else "the engine cannot enforce it"
-        outcome = "sampled freely and trained" if trained and self.capabilities.logprobs else "sampled freely"
+        outcome = "sampled freely"
+        if trained and self.capabilities.logprobs:
+            outcome += " and trained, which enforced ones would not be"
         self.notice(
-            f"{agent}: {CONSTRAINTS[constraint['type']]} has no effect, since {cause}. Its answers are {outcome}, "
-            "so the agent must check their form itself."
+            f"{agent}: {CONSTRAINTS[constraint['type']]} has no effect, since {cause}. Its answers are {outcome}; "
+            "the agent must check their form itself (docs/recording.md#required-forms)."
         )
         return None
 

@@ -24,9 +24,9 @@ class Lengths:
 
     def find_room(self, placement: Placement, *, trained: bool) -> int:
         """Return the maximum length of an answer in ids; raises ApiError if there is no room at all."""
-        limit = self._limit(placement, trained)
+        limit, key = self._find_limit(placement, trained)
         if len(placement.ids) >= limit:
-            raise context_full(len(placement.ids), limit)
+            raise context_full(len(placement.ids), limit, key=key)
         return limit - len(placement.ids)
 
     @property
@@ -38,16 +38,14 @@ class Lengths:
         """Record the prompt length of a call that begins."""
         self._first_prompts[index] = self._first_prompt(placement)
 
-    def _limit(self, placement: Placement, trained: bool) -> int:
-        """Return the most ids that prompt and answer may have together."""
+    def _find_limit(self, placement: Placement, trained: bool) -> tuple[int, str]:
+        """Return the most ids that prompt and answer may have together, and the key that says so."""
         spec, first = self.spec, self._first_prompt(placement)
-        if not trained:
-            return self.context
-        limits = [self.context]
-        if spec.max_response_length is not None:
-            limits.append(first + spec.max_response_length)
-        if spec.max_prompt_length is not None and first > spec.max_prompt_length:
-            limits.append(spec.max_prompt_length)
+        limits = [(self.context, "rollout.max_model_len")]
+        if trained and (most := spec.max_response_length) is not None:
+            limits.append((first + most, f"data.max_response_length ({most}, after a first prompt of {first})"))
+        if trained and (longest := spec.max_prompt_length) is not None and first > longest:
+            limits.append((longest, "data.max_prompt_length"))
         return min(limits)
 
     def _first_prompt(self, placement: Placement) -> int:

@@ -69,7 +69,8 @@ function EpisodeView({ run, episode }) {
         <section class="card"><div class="card-head"><h2>Verdict</h2></div><div class="card-body"><${Verdict} episode=${episode} /></div></section>
         ${isBranched && html`<section class="card"><div class="card-head"><h2>Calls</h2></div><div class="card-body"><${CallTree} calls=${calls} path=${path} turn=${turn} onCall=${choose} /></div></section>`}
         <${Facts} title="Task" value=${{ ...(episode.task.query ? { query: episode.task.query } : {}), ...(episode.task.env_type && episode.task.env_type !== "no_env" ? { environment: episode.task.env_type } : {}), ...episode.task.metadata }} />
-        <${Facts} title="Output" value=${{ ...episode.output?.metadata, ...episode.output?.log_metrics }} />
+        <${Facts} title="Output: metadata" value=${episode.output?.metadata ?? {}} />
+        <${Facts} title="Output: log_metrics" value=${episode.output?.log_metrics ?? {}} />
         <${Facts} title="Observations" value=${episode.observations} />
       </aside>
     </div>

@@ -8,6 +8,9 @@ import { colour, colours } from "../theme.js";
 
 /** @typedef {{label: string, points: [number, number|null][], series?: number, faint?: boolean, dots?: boolean}} Line `series` is 1 to 8; `faint` is drawn thin, behind; `dots` marks each point */
 
+/** Fewer marked points than this are not joined. */
+const FEW = 4;
+
 const SHORT_UNITS = new Set(["s", "tokens", "tokens/s", "nats", "bytes", "GB", "MB", "episodes", "%"]);
 
 /**
@@ -23,7 +26,7 @@ export function Chart({ title, lines, unit, meaning, tall = false, sync, onStep,
   const [left, setLeft] = useState(0);
   const [near, setNear] = useState(false);
   const data = useMemo(() => align(lines), [lines]);
-  const shape = lines.map((line) => `${line.label} ${line.series} ${line.faint}`).join("|");
+  const shape = lines.map((line) => `${line.label} ${line.series} ${line.faint} ${Boolean(line.dots) && line.points.length < FEW}`).join("|");
   const theme = colours.value;
 
   useEffect(() => {
@@ -118,7 +121,9 @@ function describeOptions(lines, element, sync, hear) {
     series: [{}, ...lines.map((line) => {
       const stroke = colour(`--series-${line.series ?? 1}`);
       const alone = line.dots || line.points.length < 2;
-      return { label: line.label, stroke, width: line.faint ? 1 : 2, alpha: line.faint ? 0.5 : 1, spanGaps: true, points: { show: alone || undefined, size: 6, fill: stroke } };
+      // A line through a few validations would cross the curve of the training between them.
+      const loose = line.dots && line.points.length < FEW;
+      return { label: line.label, stroke, ...(loose ? { paths: () => null } : {}), width: line.faint ? 1 : 2, alpha: line.faint ? 0.5 : 1, spanGaps: true, points: { show: alone || undefined, size: 6, fill: stroke } };
     })],
     hooks: { setCursor: [hear] },
   };
