@@ -23,6 +23,7 @@ from astuner.contract.schema import Group
 from astuner.episodes.builtin.loggers.step_figures import thin_rows
 from astuner.episodes.builtin.loggers.step_table import build_step_table
 from astuner.runs.inspection.run import Run
+from astuner_local.quickstart.command import CALCULATOR
 from astuner_local.quickstart.report import report
 
 HERE = Path(__file__).parent
@@ -68,6 +69,8 @@ def write_report(run: Run) -> str:
     return report(
         [group for group in groups if group.step == first],
         [group for group in groups if group.step == last],
+        title=CALCULATOR,
+        step=20,
         project=Path(PROJECT),
         run=Path(PROJECT, "launcher_record", "calculator"),
     )

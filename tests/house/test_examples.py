@@ -15,7 +15,7 @@ from astuner.settings.plugins.catalog import Catalog
 from astuner_tools.config_schema.json_schema import build_schema
 
 EXAMPLES = [
-    REPOSITORY / "plugins/astuner-local/src/astuner_local/quickstart/project/tune.yaml",
+    *REPOSITORY.glob("plugins/astuner-local/src/astuner_local/quickstart/*/tune.yaml"),
     *REPOSITORY.glob("tutorial/**/*.yaml"),
 ]
 VALIDATOR = Draft7Validator(build_schema(Catalog(), native_roots=("verl", "trinity"), on_broken=print))

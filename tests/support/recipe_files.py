@@ -71,19 +71,25 @@ class Recipe:
         return found
 
 
+def read_memory_plan(conf: Path, *options: str) -> Mapping[str, Any]:
+    """Return what `astuner config memory --json` prints."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        code = exit_code_of(["config", "memory", "--conf", str(conf), *options, "--json"])
+    document: Mapping[str, Any] = json.loads(out.getvalue())
+    assert (code, document["unknown"], document["problems"]) == (0, None, [])
+    return document
+
+
 def list_totals(recipe: Recipe, backbone: str) -> list[int]:
     """Return the bytes that each kind of GPU of a recipe holds in each phase, as `config memory` computes them."""
     gpus = f"{min(8, recipe.gpus)}x{recipe.gpu_bytes // 10**9}"
     model = ("--set", f"model.path={recipe.shape_home}", "--backbone", backbone)
-    out = io.StringIO()
-    with redirect_stdout(out):
-        code = exit_code_of(["config", "memory", "--conf", str(recipe.path), *model, "--gpus", gpus, "--json"])
-    document = json.loads(out.getvalue())
-    assert (code, document["unknown"], document["problems"]) == (0, None, [])
+    document = read_memory_plan(recipe.path, *model, "--gpus", gpus)
     return [total for device in document["devices"] if device["gpus"] != [-1] for total in device["totals"].values()]
 
 
 def list_recipes(backbone: str = "") -> list[Recipe]:
-    """Return all recipes, or those of one backbone, by name."""
-    found = [Recipe(path=path) for path in sorted(RECIPES.glob("*.yaml"))]
+    """Return all recipes for GPUs, or those of one backbone, by name."""
+    found = [Recipe(path=path) for path in sorted(RECIPES.glob("*gb*.yaml"))]
     return [recipe for recipe in found if not backbone or backbone in recipe.backbones]

@@ -48,7 +48,11 @@ def plan_row(recipe: Recipe) -> str:
 
 
 def test_the_table_has_the_row_of_each_recipe() -> None:
-    rows = [line for line in (RECIPES / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    rows = [
+        line
+        for line in (RECIPES / "README.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `") and "gb" in line
+    ]
     assert rows == [plan_row(recipe) for recipe in list_recipes()]
 
 

@@ -11,7 +11,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 SIZE = 64
 TEMPLATE = (
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+    "{% for message in messages %}"
+    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 MARKS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>")

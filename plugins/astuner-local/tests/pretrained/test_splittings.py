@@ -1,4 +1,4 @@
-"""Texts are split by the rules that each family publishes, stated here again as regular expressions applied by another library."""
+"""Texts are split by the rules that each family publishes, stated here again as regular expressions of another library."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from astuner.contract.schema import Call, Episode, Failure, Group, Task, Verdict
 from astuner_local.quickstart.report import report
 
 GAVE_UP = [{"role": "assistant", "content": "I do not know."}]
+TITLE = "Validation, greedy:"
 PROJECT, RUN = Path("demo"), Path("demo/launcher_record/calculator")
 
 
@@ -68,7 +69,7 @@ def _group(number: int, messages: list[dict[str, Any]] | None, *, solved: bool =
 
 
 def _text(before: list[Group], after: list[Group]) -> str:
-    return report(before, after, project=PROJECT, run=RUN)
+    return report(before, after, title=TITLE, step=20, project=PROJECT, run=RUN)
 
 
 def _columns(text: str, name: str) -> list[str]:
@@ -117,7 +118,7 @@ def test_the_run_and_the_commands_to_try_are_named() -> None:
 def test_what_shows_runs_and_their_curves_is_typed_in_the_project() -> None:
     charts, viewer = "charts --of launcher_record", "astuner seerun"
     before = after = [_group(0, GAVE_UP)]
-    text = report(before, after, project=PROJECT, run=RUN, viewers=[charts], run_viewers=[viewer])
+    text = report(before, after, title=TITLE, step=20, project=PROJECT, run=RUN, viewers=[charts], run_viewers=[viewer])
     first, second, third = text.split("  cd demo\n")[1].splitlines()[:3]
     assert first.startswith("  astuner seerun launcher_record/calculator ")
     assert second.startswith("  charts --of launcher_record ")

@@ -57,4 +57,4 @@ def fetch(name: str, out: Path | None, source: Path | None, dtype: str) -> None:
     click.echo("Go on with:")
     if name in read_known_models():
         click.echo(f"  astuner quickstart my-shop --model {name}")
-    click.echo(f"  model: {{path: {shorten_home(found.directory.resolve())}, dtype: bfloat16}}    # in the YAML of a run")
+    click.echo(f"  model: {{path: {shorten_home(found.directory.resolve())}}}    # in the YAML of a run")

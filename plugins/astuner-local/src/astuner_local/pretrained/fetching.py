@@ -112,7 +112,7 @@ def _describe_source(known: KnownModel | None, source: Path | None) -> Mapping[s
 def _read_record(directory: Path) -> Any:
     try:
         return json.loads((directory / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

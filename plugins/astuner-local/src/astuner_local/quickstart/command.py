@@ -33,7 +33,7 @@ def quickstart(directory: Path, seed: int, no_run: bool, model: str | None) -> i
     """Write a small project into DIR, tune its model, and show it before and after.
 
     Takes about two minutes on a CPU, with a model of 0.2 million parameters made here. A pretrained one (--model) takes about
-    MINUTES, and 7 GB of memory.
+    four minutes on two cores, and 5 GB of memory.
     """
     from astuner.runs.store.atomic import write_directory
     from astuner_local.quickstart.template import can_draw_charts, check_free, write_project, write_shop
@@ -51,7 +51,7 @@ def quickstart(directory: Path, seed: int, no_run: bool, model: str | None) -> i
         click.echo(f"{directory} is ready. Go on with:\n  cd {typed}\n  astuner run --conf tune.yaml --backbone local")
         return 0
     if model is not None:
-        return _tune(directory, title=SHOP, step=4, takes="about MINUTES on two cores")
+        return _tune(directory, title=SHOP, step=4, takes="about three minutes on two cores")
     return _tune(directory, title=CALCULATOR, step=20, takes="about one and a half minutes on a CPU")
 
 
