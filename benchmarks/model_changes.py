@@ -53,7 +53,7 @@ def load(path: str) -> tuple[Any, Any]:
 @torch.no_grad()
 def measure_perplexity(model: Any, tokenizer: Any, text: str) -> float:
     """Return the perplexity of a text without anything before it."""
-    ids = tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids
+    ids = tokenizer(" ".join(text.split()), return_tensors="pt", add_special_tokens=False).input_ids
     return round(math.exp(float(model(ids, labels=ids).loss)), 3)
 
 

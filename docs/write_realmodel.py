@@ -61,8 +61,8 @@ def format_success(found: Row) -> str:
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown."""
-    lines = [" | ".join(row) for row in (header, ["---"] * len(header), *rows)]
-    return "\n".join(f"| {line} |" for line in lines)
+    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
+    return "\n".join([lines[0], "|---" * len(header) + "|", *lines[1:]])
 
 
 def name_run(row: Row) -> str:

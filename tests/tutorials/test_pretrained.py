@@ -89,6 +89,8 @@ def test_two_steps_of_a_tutorial(name: str, bash: Bash, fetched: Path, tmp_path:
     for step in steps:
         assert step["reward/count"] == 8
         assert {part for part in TUTORIALS[name] if f"reward/{part}" in step} == TUTORIALS[name]
+    # Half a gigabyte of weights, a whole one of moments.
+    shutil.rmtree(home)
 
 
 def shorten(file: Path, count: int) -> None:
