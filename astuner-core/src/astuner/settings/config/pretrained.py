@@ -14,7 +14,6 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.contract.plain_values import mend_text
@@ -57,6 +56,8 @@ def explain_unreachable(model: str) -> str | None:
         from huggingface_hub import constants
     except ImportError:
         return None
+    from urllib.request import getproxies, proxy_bypass
+
     url = urlsplit(constants.ENDPOINT)
     proxy = None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
     asked = urlsplit(proxy) if proxy and "//" in proxy else url
