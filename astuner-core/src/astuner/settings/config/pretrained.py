@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.contract.plain_values import mend_text
+from astuner.settings.config.paths import find_model_directory
 from astuner.shared.exhaustion import find_exhausted
 
 KEY = "astuner.model.path"
@@ -50,7 +51,8 @@ def find_download(model: str, name: str) -> Path | None:
 
 def explain_unreachable(model: str) -> str | None:
     """Return why a model can come neither from this disk nor, where libraries would retry for a minute, from the hub."""
-    if Path(model).exists() or find_download(model, "config.json") is not None:
+    is_path = Path(model).exists() or find_model_directory(model, Path()) is not None
+    if is_path or find_download(model, "config.json") is not None:
         return None
     try:
         from huggingface_hub import constants
