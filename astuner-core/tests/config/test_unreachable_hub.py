@@ -81,10 +81,11 @@ def test_offline_by_choice_the_hub_is_not_asked(monkeypatch: pytest.MonkeyPatch,
     assert "HF_HUB_OFFLINE is set" in (explain_unreachable(MODEL) or "")
 
 
-def test_what_is_on_this_disk_needs_no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, closed: str) -> None:
+def test_what_is_on_this_disk_or_is_a_path_needs_no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, closed: str) -> None:
     _hub_at(monkeypatch, closed)
     (tmp_path / "config.json").write_text("{}")
     assert explain_unreachable(str(tmp_path)) is None
+    assert explain_unreachable(str(tmp_path / "missing")) is None
     monkeypatch.setattr(pretrained, "find_download", lambda model, name: tmp_path / name)
     assert explain_unreachable(MODEL) is None
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from astuner.contract.errors import AstunerError, ConfigError, Problem
 from astuner.contract.plain_values import mend_text
+from astuner.settings.config.paths import find_model_directory
 from astuner.shared.exhaustion import find_exhausted
 
 KEY = "astuner.model.path"
@@ -56,12 +56,15 @@ def is_on_disk(model: str) -> bool:
 
 def explain_unreachable(model: str) -> str | None:
     """Return why a model can come neither from this disk nor, where libraries would retry for a minute, from the hub."""
-    if Path(model).exists() or find_download(model, "config.json") is not None:
+    is_path = Path(model).exists() or find_model_directory(model, Path()) is not None
+    if is_path or find_download(model, "config.json") is not None:
         return None
     try:
         from huggingface_hub import constants
     except ImportError:
         return None
+    from urllib.request import getproxies, proxy_bypass
+
     url = urlsplit(constants.ENDPOINT)
     proxy = None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
     asked = urlsplit(proxy) if proxy and "//" in proxy else url
