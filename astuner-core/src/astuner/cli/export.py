@@ -36,7 +36,7 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     from astuner.contract.protocols import Backbone
     from astuner.runs.inspection.run_search import open_run
     from astuner.runs.store.atomic import check_free, write_directory
-    from astuner.runs.store.checkpoints import check_intact, find_checkpoint
+    from astuner.runs.store.checkpoints import check_intact, find_better_step, find_checkpoint
     from astuner.runs.store.directory import RunDirectory
     from astuner.runs.training.export import export_model
     from astuner.settings.config.adapters import ADAPTER_FILE
@@ -61,4 +61,6 @@ def export(run: str, checkpoint: str, merge_lora: bool, dtype: str | None, out: 
     backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
     with write_directory(out) as made:
         backbone.export(chosen, made, merge_lora=merge_lora, dtype=dtype)
-    click.echo(f"exported {chosen} to {out}", err=True)
+    better = find_better_step(directory) if checkpoint == "last" else None
+    hint = f"; the validation of step {better} was better: --checkpoint best exports that one" if better else ""
+    click.echo(f"exported {chosen} to {out}{hint}", err=True)
