@@ -56,6 +56,14 @@ def test_a_run_whose_best_checkpoint_is_not_its_last_offers_that_one(tmp_path, m
     assert "export:   astuner export run --checkpoint best --out MODEL_DIR   (a Hugging Face model of step 2, which" in told
 
 
+def test_a_last_checkpoint_that_is_as_good_as_the_best_is_the_one_to_export(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    directory = write(tmp_path, saved=(2, 3))
+    for step in (2, 3):
+        record_validation(directory, step, "val/reward/mean", 1.0)
+    assert "--checkpoint best" not in "\n".join(tell_story(directory))
+
+
 def test_a_run_tells_what_holds_it_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     describe = lambda path, name: f"the reward is flat: `astuner why {name}`"  # noqa: E731 - as a package offers it

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from astuner.episodes.transcript.terminal_text import format_seconds
 from astuner.runs.driver.run_diagnosis import describe_run, shorten_path
-from astuner.runs.store.checkpoints import find_best_step
+from astuner.runs.store.checkpoints import find_better_step
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
 
@@ -39,12 +39,12 @@ def tell_story(
 
 def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_viewers: Sequence[str]) -> Iterator[str]:
     """Yield the commands that take a run further, each with what it does."""
-    run, best = shorten_path(directory.path), find_best_step(directory)
+    run, better = shorten_path(directory.path), find_better_step(directory)
     yield from (f"look:     {command} {run}" for command in run_viewers)
     yield from (f"curves:   {command}" for command in viewers)
     if directory.list_saved_steps():
         yield f"compare:  astuner compare {run} OTHER_RUN"
-        of = "" if best in (None, directory.list_saved_steps()[-1]) else f" of step {best}"
+        of = "" if better is None else f" of step {better}"
         chosen = " --checkpoint best" if of else ""
         yield f"export:   astuner export {run}{chosen} --out MODEL_DIR   (a Hugging Face model{of}, which inference servers load)"
 

@@ -82,6 +82,13 @@ def find_best_step(directory: RunDirectory) -> int | None:
     return max(steps, key=lambda step: validations[str(step)]["value"], default=None)
 
 
+def find_better_step(directory: RunDirectory) -> int | None:
+    """Return the step of the best checkpoint if its validation was better than that of the last one, or that one has none."""
+    best, validations = find_best_step(directory), directory.state.get("validations", {})
+    last = validations.get(str(directory.list_saved_steps()[-1])) if best is not None else None
+    return None if last is not None and last["value"] >= validations[str(best)]["value"] else best
+
+
 def find_last_intact(directory: RunDirectory) -> FoundCheckpoint:
     """Return the last checkpoint whose files are as they were written; reads every file of it."""
     damaged: list[str] = []

@@ -15,7 +15,7 @@ from astuner.contract.errors import UsageError
 from astuner.runs.inspection.run import Run
 from astuner.runs.inspection.run_search import open_run
 from astuner.runs.store.atomic import check_free, make_beside, move_into_place
-from astuner.runs.store.checkpoints import check_intact, find_checkpoint
+from astuner.runs.store.checkpoints import check_intact, find_better_step, find_checkpoint
 from astuner.settings.config.adapters import ADAPTER_FILE, read_adapters
 from astuner_tools.exporting.base_model import find_base, hide_paths
 from astuner_tools.exporting.model_card import Export, write_card
@@ -70,7 +70,9 @@ def export_run(request: ExportRequest) -> Iterator[str]:
         hide_paths(made, base)
         write_card(made, source.run, Export(kind=kind, step=_read_step(source), dtype=dtype, base=base, name=request.out.name))
         move_into_place(made, request.out)
-    yield f"exported {source.path} to {request.out}"
+    better = find_better_step(source.run.directory) if source.run is not None and request.checkpoint == "last" else None
+    hint = f"; the validation of step {better} was better: --checkpoint best exports that one" if better else ""
+    yield f"exported {source.path} to {request.out}{hint}"
     if request.push is not None:
         from astuner_tools.exporting.hub import push
 
