@@ -23,7 +23,7 @@ SHOWN = 12
 CONTEXT = 3
 """Tokens before a place that make it the same place in another demonstration."""
 ENOUGH = "a few hundred"
-"""Different values from which a model that never repeated begins to; with 20 or 100 a tiny one does not (`benchmarks/repeats.py`)."""
+"""How many different values teach a model to repeat; 20 or 100 do not teach a tiny one (`benchmarks/repeats.py`)."""
 
 Decode = Callable[[Sequence[int]], str]
 
