@@ -106,7 +106,7 @@ def test_the_process_becomes_the_same_command_there(monkeypatch: pytest.MonkeyPa
     assert "PYTHONHOME" not in environment
 
 
-@pytest.mark.parametrize("command", [("run",), ("eval",), ("config", "validate")])
+@pytest.mark.parametrize("command", [("run",), ("config", "validate")])
 def test_what_needs_a_backbone_that_is_not_set_up_names_the_command(
     astuner: Callable[..., Any], be: Callable[[str], None], tmp_path: Path, command: tuple[str, ...]
 ) -> None:

@@ -41,6 +41,8 @@ def test_siblings_are_side_by_side_and_have_their_later_verdicts(write_run, stor
         ({"failed": True}, ["1/a/1", "2/b/0"]),
         ({"lowest": 2}, ["1/a/0", "1/b/0"]),
         ({"highest": 2}, ["1/b/1", "2/b/1"]),
+        ({"min_reward": 0.5}, ["1/b/1", "2/b/1"]),
+        ({"min_reward": 0.0, "lowest": 1}, ["1/a/0"]),
         ({"highest": 9, "step": 2}, ["2/b/1"]),
         ({"highest": 1, "lowest": 1}, ["1/b/1", "1/a/0"]),
         ({"grep": "too slow"}, ["1/a/1"]),
