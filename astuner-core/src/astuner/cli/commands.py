@@ -47,7 +47,10 @@ class CommandGroup(LazySubcommands):
         prefix = f"{self._group}." if self._group else ""
         found = {name: (text, "") for name, (_, text) in self._subcommands.items()}
         for typed, one in map_commands(self._group).items():
-            text, ours = read_command_help(one.target, one.dist), packages.get(prefix + one.name, "").partition("[")[0] == one.dist
+            text, ours = (
+                read_command_help(one.target, one.dist),
+                packages.get(prefix + one.name, "").partition("[")[0] == one.dist,
+            )
             found[typed] = text, "" if ours else f"({one.dist} {one.version})"
         for name in sorted(found, key=lambda name: ranks.get(name, LAST)):
             text, source = found[name]
