@@ -43,15 +43,8 @@ class ComponentChecks:
         if problems:
             raise ConfigError(problems)
 
-    @property
-    def needs_model(self) -> bool:
-        """Whether the run needs `model.path`."""
-        backbone = BackboneTraits() if self.backbone is None else load_with_traits(self.backbone.candidate)[1]
-        engine = EngineTraits() if self.engine is None else load_with_traits(self.engine.candidate)[1]
-        return backbone.trains or not engine.names_own_model
-
     def _check_model(self) -> Iterator[Problem]:
-        if not self.loaded.config.model.path and self.needs_model:
+        if not self.loaded.config.model.path and needs_model(self.backbone, self.engine):
             yield self._make_problem("model.path", f"this key is required: the model to be trained, {MODEL_EXAMPLE}.")
 
     def _check_players(self) -> Iterator[Problem]:
@@ -73,6 +66,12 @@ class ComponentChecks:
 
     def _make_problem(self, key: str, message: str) -> Problem:
         return make_problem(f"{ROOT}.{key}", message, self.loaded.locate)
+
+
+def needs_model(backbone: Component | None, engine: Component | None) -> bool:
+    """Whether a run with these needs `model.path`."""
+    trains = (BackboneTraits() if backbone is None else load_with_traits(backbone.candidate)[1]).trains
+    return trains or not (EngineTraits() if engine is None else load_with_traits(engine.candidate)[1]).names_own_model
 
 
 def check_named_files(loaded: LoadedConfig, reader: Component) -> None:

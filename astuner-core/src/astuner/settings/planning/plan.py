@@ -19,7 +19,7 @@ from astuner.settings.config.loading import examine_config
 from astuner.settings.config.places import make_problem
 from astuner.settings.config.structure_errors import find_closest
 from astuner.settings.planning.chooser import Chooser
-from astuner.settings.planning.component_checks import ComponentChecks, check_named_files
+from astuner.settings.planning.component_checks import ComponentChecks, check_named_files, needs_model
 from astuner.settings.planning.detector_choice import choose_detectors, idle_notices
 from astuner.settings.planning.engine_choice import choose_engine
 from astuner.settings.planning.environment_choice import choose_environments
@@ -115,15 +115,16 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     chooser.attempt(lambda: check_user_code(loaded))
     chooser.attempt(lambda: check_extension_options(loaded, catalog))
     chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
-    tracker = _choose_named(chooser, "tracker", "context_tracker.context_tracker_type", config.context_tracker)
     chosen_engine = choose_engine(chooser, loaded, catalog, chosen_backbone)
     engine = chosen_engine.component
+    # Before all that may be the user's code, which is not imported after a problem.
+    if not needs_model(chosen_backbone, engine):
+        chooser.forgive_missing_model()
+    tracker = _choose_named(chooser, "tracker", "context_tracker.context_tracker_type", config.context_tracker)
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
     checks = ComponentChecks(loaded=loaded, catalog=catalog, backbone=chosen_backbone, engine=engine, estimator=estimator)
-    if not checks.needs_model:
-        chooser.forgive_missing_model()
     chooser.attempt(lambda: checks.run(trains=trains))
     summed_up, idle_keys = [chosen_engine.notice] if chosen_engine.notice else [], list[str]()
     notices = [*summed_up, *_find_backbone_notices(loaded, catalog), *loaded.notices, *find_tracker_notices(loaded, tracker)]
