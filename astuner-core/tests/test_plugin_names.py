@@ -47,7 +47,7 @@ WORDS = frozenset({"environments", "llm", "local", "math", "tracing"})
 """Names that are words as well: they name a component only in quotes."""
 
 SECTIONS = frozenset(
-    {"compare", "config.schema", "config.show", "data", "env", "judge", "replay", "setup", "trace", "warm-start"}
+    {"compare", "config.schema", "config.show", "data", "env", "export", "judge", "replay", "setup", "trace", "warm-start"}
 )
 """Commands that are called as a section, a field, a function, a method or a module of core is: nothing tells the two apart."""
 

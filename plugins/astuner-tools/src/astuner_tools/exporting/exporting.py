@@ -52,7 +52,7 @@ def export_run(request: ExportRequest) -> Iterator[str]:
 
         if kind == "adapter" and base.hub_name is None:
             raise UsageError(
-                "--push: the adapters belong to a model in a directory of this machine, which nobody else has. Name the same "
+                "--push: the adapters belong to a model in a directory of this machine, which others cannot load. Name the same "
                 "model on the hub with --base OWNER/NAME, or upload a whole model with --format hf"
             )
         check_login(request.push, public=request.public)
