@@ -14,7 +14,7 @@ from astuner.cli.own_venv import enter_venv
 from astuner.contract.errors import UsageError
 from astuner.runs.inspection.run import Run
 from astuner.runs.inspection.run_search import open_run
-from astuner.runs.store.atomic import check_free, make_beside, move_into_place
+from astuner.runs.store.atomic import check_free, write_directory
 from astuner.runs.store.checkpoints import check_intact, find_better_step, find_checkpoint
 from astuner.settings.config.adapters import ADAPTER_FILE, read_adapters
 from astuner_tools.exporting.base_model import find_base, hide_paths
@@ -52,7 +52,7 @@ def export_run(request: ExportRequest) -> Iterator[str]:
 
         if kind == "adapter" and base.hub_name is None:
             raise UsageError(
-                "--push: the adapters belong to a model in a directory of this machine, which nobody else has. Name the same "
+                "--push: the adapters belong to a model in a directory of this machine, which others cannot load. Name the same "
                 "model on the hub with --base OWNER/NAME, or upload a whole model with --format hf"
             )
         check_login(request.push, public=request.public)
@@ -63,13 +63,10 @@ def export_run(request: ExportRequest) -> Iterator[str]:
             if folder is not None and (folder / "config.json").is_file():
                 check_convertible(folder)
                 break
-    with make_beside(request.out) as beside:
-        made = beside / "made"
-        made.mkdir()
-        dtype = _write(source, kind, request, beside, made)
+    with write_directory(request.out) as made:
+        dtype = _write(source, kind, request, made)
         hide_paths(made, base)
         write_card(made, source.run, Export(kind=kind, step=_read_step(source), dtype=dtype, base=base, name=request.out.name))
-        move_into_place(made, request.out)
     better = find_better_step(source.run.directory) if source.run is not None and request.checkpoint == "last" else None
     hint = f"; the validation of step {better} was better: --checkpoint best exports that one" if better else ""
     yield f"exported {source.path} to {request.out}{hint}"
@@ -105,7 +102,7 @@ def _find_source(request: ExportRequest) -> Source:
     )
 
 
-def _write(source: Source, kind: str, request: ExportRequest, beside: Path, made: Path) -> str | None:
+def _write(source: Source, kind: str, request: ExportRequest, made: Path) -> str | None:
     """Write the files of the model; return the precision of a GGUF file."""
     if kind != "gguf":
         source.write(made, kind == "hf", request.dtype)
@@ -114,7 +111,8 @@ def _write(source: Source, kind: str, request: ExportRequest, beside: Path, made
     from astuner_tools.exporting.ollama import write_modelfile
     from astuner_tools.exporting.request import QUANTIZED
 
-    whole = beside / "whole"
+    # Next to what becomes the export, on the same disk; it goes with its hidden directory.
+    whole = made.with_name("whole")
     whole.mkdir()
     source.write(whole, True, None if request.dtype == QUANTIZED else request.dtype)
     config = json.loads((whole / "config.json").read_text(encoding="utf-8"))

@@ -54,7 +54,7 @@ def check_convertible(folder: Path) -> tuple[Architecture, dict[str, Any]]:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         names = config.get("architectures") or [None]
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise UsageError(f"{folder / 'config.json'}: cannot be read: {error}") from error
     architecture = ARCHITECTURES.get(names[0])
     if architecture is None:

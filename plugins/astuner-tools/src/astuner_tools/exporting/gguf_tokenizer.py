@@ -127,7 +127,7 @@ def _read(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         found = {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: is not valid JSON: {error}") from error
     if file.name == "tokenizer.json" and not found:
         raise UsageError(f"{file}: is missing, and a GGUF file holds the tokenizer; use --format hf")

@@ -19,7 +19,7 @@ UNSTATED = """\
 # looks at the template in the GGUF file, and takes one of its own if it knows that one. Compare `ollama show --template` with
 # it, or serve the file with llama.cpp, which reads the template itself."""
 NO_TOOLS = """\
-# TEMPLATE has no tools: this model's chat template writes them in a way of its own. An agent that offers tools is served by
+# TEMPLATE has no tools: this model's chat template writes them in another form. An agent that offers tools is served by
 # llama.cpp or vLLM, which read that template."""
 
 Messages = Sequence[Mapping[str, str]]
