@@ -34,7 +34,9 @@ def test_what_was_said_is_no_markup():
     assert "<script>" not in shown
 
 
-def test_a_run_shows_its_outcome(write_run):
-    shown = Run(write_run(rows=ROWS))._repr_html_()
-    assert "\nlast reward     0.750\n" in shown
-    assert "\nbest validation 0.250\n" in shown
+def test_a_run_shows_its_state_and_rewards(write_run):
+    path = write_run(rows=ROWS)
+    assert Run(path)._repr_html_() == (
+        f"<pre>{path}: finished\nreward/mean      0.500 -&gt; 0.750 (steps 1 to 2)\n"
+        "val/reward/mean  0.250 -&gt; 0.250 (steps 0 to 0)</pre>"
+    )

@@ -57,11 +57,14 @@ class Run:
         return f"Run({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        """Return its outcome, for notebooks; nothing in it is markup."""
-        from astuner.runs.inspection.summary import summarise
+        """Return its state and rewards, for notebooks; nothing in it is markup."""
+        from astuner.runs.store.metric_rows import read_curve
 
-        found = ((name.replace("_", " "), value) for name, value in summarise(self).to_json().items() if value not in (None, ""))
-        lines = (f"{name:<16}{value:.3f}" if isinstance(value, float) else f"{name:<16}{value}" for name, value in found)
+        rows, lines = self.read_rows(), [f"{self.path}: {self.state.status}"]
+        for name in ("reward/mean", "val/reward/mean"):
+            if points := read_curve(rows, name):
+                (first, begin), (last, end) = points[0], points[-1]
+                lines.append(f"{name:<16} {begin:.3f} -> {end:.3f} (steps {first} to {last})")
         text = "\n".join(lines)
         return f"<pre>{escape(text)}</pre>"
 
