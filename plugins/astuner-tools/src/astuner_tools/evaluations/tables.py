@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from astuner.cli.output import align_columns
-from astuner.cli.runs import format_duration
+from astuner.episodes.transcript.terminal_text import format_seconds
 from astuner_tools.evaluations.evaluation import Difference, Evaluation, Standing
 from astuner_tools.evaluations.statistics import Figure
 
@@ -46,7 +46,7 @@ def _make_tables(evaluation: Evaluation) -> Iterator[tuple[str, Table]]:
             f"{one.cost.calls:,}",
             _format_count(one.cost.prompt_tokens),
             _format_count(one.cost.generated_tokens),
-            format_duration(one.cost.seconds),
+            format_seconds(one.cost.seconds),
             f"{one.failed:,}",
         )
         for one in evaluation.contestants
