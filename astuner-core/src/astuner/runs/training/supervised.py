@@ -51,7 +51,7 @@ def train_on_demonstrations(trainer: SupervisedTrainer, job: WarmStartJob, say: 
 
 
 def find_misses(ids: Sequence[Any], places: Sequence[Any], chosen: Sequence[Any]) -> tuple[Miss, ...]:
-    """Return where the first choice is wrong, given arrays by sample: `ids`, `places` of trained ones in it, ids `chosen` there."""
+    """Return where the first choice is wrong, given by sample: its `ids`, `places` of the trained ones, ids `chosen` there."""
     found = (
         Miss(sample, int(place), int(first))
         for sample, (own, places_of, chosen_of) in enumerate(zip(ids, places, chosen, strict=True))
