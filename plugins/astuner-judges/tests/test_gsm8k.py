@@ -1,62 +1,28 @@
-"""The judge on all 8,792 questions of GSM8K: the reference solutions are right, and wrong in each way of being wrong."""
+"""The suite `gsm8k`: a file as GSM8K has them, judged by its final number."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import pytest
+from astuner_devkit.run_in_process import PlayedRun
+from astuner_judges.gsm8k import choose_suite
 
-from astuner.contract.schema import Task, WorkflowOutput, WorkflowTask
-from astuner_judges import MathAnswerAsJudge
-
-DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "gsm8k"
-ROWS = {"train": 7473, "test": 1319}
-
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the GSM8K files are not beside the repository")
-
-
-def rows(split: str) -> list[dict[str, str]]:
-    found = [json.loads(line) for line in (DATA / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert len(found) == ROWS[split]
-    return found
+ROWS = (
+    {"question": "48 clips in April and half as many in May?", "answer": "48/2 = <<48/2=24>>24\n48+24 = 72\n#### 72"},
+    {"question": "Two plus two?", "answer": "easy\n#### 4"},
+)
 
 
-def bare(row: dict[str, str]) -> str:
-    return row["answer"].rpartition("####")[2].strip()
-
-
-def corrupted(number: str) -> list[str]:
-    value = int(number.replace(",", ""))
-    first = str((int(str(abs(value))[0]) % 9) + 1) + str(abs(value))[1:]
-    return [str(value + 1), f"{value - 1:,}", first if value >= 0 else f"-{first}", *([str(-value)] if value else [])]
-
-
-def scores(row: dict[str, str], answers: list[str]) -> set[float]:
-    judge = MathAnswerAsJudge(MathAnswerAsJudge.Options(symbolic=False))
-    task = WorkflowTask(Task(row["question"], metadata={"answer": row["answer"]}))
-    return {judge.compute_reward(task, WorkflowOutput(metadata={"final_answer": answer}))[0] for answer in answers}
-
-
-@pytest.mark.parametrize("split", ROWS)
-def test_every_reference_answer_is_right(split: str) -> None:
-    wrong = [r for r in rows(split) if scores(r, [r["answer"], bare(r), f"\\boxed{{{bare(r)}}}", f"A: {bare(r)}"]) != {1.0}]
-    assert wrong == []
-
-
-@pytest.mark.parametrize("split", ROWS)
-def test_every_corrupted_answer_is_wrong(split: str) -> None:
-    def answers(row: dict[str, str]) -> list[str]:
-        solution = row["answer"].rpartition("####")[0]
-        return [
-            text for n in corrupted(bare(row)) for text in (n, f"\\boxed{{{n}}}", f"{solution}#### {n}", f"The answer is {n}.")
-        ]
-
-    assert [row for row in rows(split) if scores(row, answers(row)) != {0.0}] == []
-
-
-@pytest.mark.parametrize("split", ROWS)
-def test_the_last_sentence_of_a_solution_is_read_without_its_marker(split: str) -> None:
-    found = [scores(row, [row["answer"].rpartition("####")[0]]) for row in rows(split)]
-    # The references themselves end in another number than their answer about once in 200 (cents for dollars, slips).
-    assert found.count({1.0}) / len(found) > 0.99
+def test_the_final_number_of_an_answer_is_compared(run: Callable[..., PlayedRun], tmp_path: Path) -> None:
+    file = tmp_path / "test.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    chosen: dict[str, Any] = {**choose_suite(str(file)), "task_judge.judge_protocol": None}
+    overrides = [f"{key}={json.dumps(value)}" for key, value in chosen.items()]
+    played = run(replies=["In all that is 72."], overrides=[*overrides, "debug.debug_first_n_tasks=2"])
+    assert {episode.task.main_query: episode.reward for episode in played.episodes} == {
+        ROWS[0]["question"]: 1.0,
+        ROWS[1]["question"]: 0.0,
+    }

@@ -20,6 +20,7 @@ from astuner.shared.processes.json_child import JsonChild
 from astuner_devkit.contracts import ReaderContract
 from astuner_reasoning_gym.program import make_program
 from astuner_reasoning_gym.reader import ReasoningGymReader
+from astuner_reasoning_gym.suite import choose_suite
 
 WITHOUT_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
 """Many answers are right, and the library keeps none of them."""
@@ -226,3 +227,9 @@ except PluginError as error:
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert install_command("astuner-reasoning-gym") in shown
+
+
+def test_the_suite_asks_families_whose_names_are_the_sources_of_the_tasks() -> None:
+    section = choose_suite("spell_backward, letter_counting")["task_reader.reasoning_gym"]
+    tasks = made(**section, size=2, validation_size=2).read("validation")
+    assert [task.metadata["data_source"] for task in tasks] == ["spell_backward", "letter_counting"]

@@ -103,6 +103,9 @@ def test_the_fit_is_that_of_transformers_own_forward(start: Path) -> None:
     assert fit.loss == pytest.approx(expected, rel=1e-5)
     assert fit.tokens == len(places)
     assert fit.accuracy == pytest.approx(np.mean([int(logp[at - 1].argmax()) == int(ids[at]) for at in places]))
+    wrong = [(0, int(at), int(logp[at - 1].argmax())) for at in places if int(logp[at - 1].argmax()) != int(ids[at])]
+    assert [(miss.sample, miss.place, miss.chosen) for miss in fit.misses] == wrong
+    assert wrong
 
 
 def test_the_demonstrations_are_learnt_and_the_model_loads_in_transformers(train: Any) -> None:

@@ -169,7 +169,7 @@ class ReasoningGymReader:
         return Task(
             main_query=f"{entry['question']}\n\n{self._suffix.strip()}".strip() if self._suffix.strip() else entry["question"],
             task_id=f"{dataset.name}-{seed}-{index}-{_short_digest(source)}",
-            metadata={**gold, "reasoning_gym": {**source, "entry": entry}},
+            metadata={**gold, "data_source": dataset.name, "reasoning_gym": {**source, "entry": entry}},
         )
 
     def _check(self) -> None:

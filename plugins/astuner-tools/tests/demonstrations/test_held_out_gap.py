@@ -57,8 +57,8 @@ def test_the_wrong_token_is_named_with_its_place_and_what_would_teach_it() -> No
         "  'plum' is wrong in 2 of 2 places ('apple' instead), first in demos.jsonl:7, after 'repeat plum the word is'\n"
         "  'fig' is wrong in 1 of 1 places ('pear' instead), first in demos.jsonl:9, after 'repeat fig the word is'\n"
         "  3 of the wrong tokens repeat the prompt after 'the word is', where the trained demonstrations have 2 different "
-        "tokens: repeating is learnt from variety, not from passes. Add demonstrations with other values there, a few hundred in "
-        "all"
+        "tokens: repeating is learnt from variety, not from passes. Add demonstrations with other values there; a tiny model "
+        "needs about a thousand"
     )
 
 

@@ -10,15 +10,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from astuner.contract.protocols import MOST_MISSES, Fit, Miss, WarmStartJob, WarmStartResult
 from astuner.contract.schema import Sample
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from astuner.contract.schema import Ids
 
 WARMUP = 0.1
 """Share of the steps in which the learning rate rises."""
@@ -55,8 +50,8 @@ def train_on_demonstrations(trainer: SupervisedTrainer, job: WarmStartJob, say: 
     return WarmStartResult(before=before, after=after, steps=step)
 
 
-def find_misses(ids: Sequence[Ids], places: Sequence[NDArray[Any]], chosen: Sequence[NDArray[Any]]) -> tuple[Miss, ...]:
-    """Return the trained tokens that are not the first choice: `places` of them in `ids`, and what is `chosen`, by sample."""
+def find_misses(ids: Sequence[Any], places: Sequence[Any], chosen: Sequence[Any]) -> tuple[Miss, ...]:
+    """Return where the first choice is wrong, given by sample: its `ids`, `places` of the trained ones, ids `chosen` there."""
     found = (
         Miss(sample, int(place), int(first))
         for sample, (own, places_of, chosen_of) in enumerate(zip(ids, places, chosen, strict=True))

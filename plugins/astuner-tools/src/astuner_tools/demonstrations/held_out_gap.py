@@ -22,8 +22,8 @@ SHOWN = 12
 """Tokens before a wrong one that are shown."""
 CONTEXT = 3
 """Tokens before a place that make it the same place in another demonstration."""
-ENOUGH = "a few hundred"
-"""How many different values teach a model to repeat; 20 or 100 do not teach a tiny one (`benchmarks/repeats.py`)."""
+ENOUGH = "about a thousand"
+"""How many different values teach a tiny model to repeat new ones; 300 do not yet (`benchmarks/repeats.py`)."""
 
 Decode = Callable[[Sequence[int]], str]
 
@@ -99,7 +99,7 @@ def _advise(repeats: Sequence[_Wrong], trained: Sequence[RecordedDemonstration],
     return (
         f"{count} of the wrong tokens repeat the prompt after {decode(list(context))!r}, where the trained demonstrations have "
         f"{values} different token{'s' * (values != 1)}: repeating is learnt from variety, not from passes. Add demonstrations "
-        f"with other values there, {ENOUGH} in all"
+        f"with other values there; a tiny model needs {ENOUGH}"
     )
 
 

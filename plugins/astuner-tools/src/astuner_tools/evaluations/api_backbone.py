@@ -42,7 +42,8 @@ class ApiBackbone:
         engine = _CountedEngine(recipe.engine.options)
         learner: Any = _Nothing(engine)
         for event in evaluate(run, tasks, recipe, control, learner):
-            if isinstance(event, ValidationReport):
+            # Some servers count nothing.
+            if isinstance(event, ValidationReport) and engine.prompt_tokens:
                 counts = {PROMPT_TOKENS: float(engine.prompt_tokens), GENERATED_TOKENS: float(engine.generated_tokens)}
                 event = evolve(event, metrics={**event.metrics, **counts})
             yield event
