@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from astuner.episodes.transcript.terminal_text import format_seconds
 from astuner.runs.driver.run_diagnosis import describe_run, shorten_path
-from astuner.runs.store.checkpoints import find_better_step
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
 
@@ -37,10 +36,13 @@ def tell_story(directory: RunDirectory, viewers: Sequence[str] = (), run_viewers
 
 def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_viewers: Sequence[str]) -> Iterator[str]:
     """Yield the commands that take a run further, each with what it does."""
-    run, better = shorten_path(directory.path), find_better_step(directory)
+    run = shorten_path(directory.path)
     yield from (f"look:     {command} {run}" for command in (*run_viewers, "astuner episodes"))
     yield from (f"curves:   {command}" for command in viewers)
     if directory.list_saved_steps():
+        from astuner.runs.store.checkpoints import find_better_step
+
+        better = find_better_step(directory)
         yield f"compare:  astuner compare {run} OTHER_RUN"
         of = "" if better is None else f" of step {better}"
         chosen = " --checkpoint best" if of else ""
