@@ -43,11 +43,11 @@ ALLOWED: Mapping[tuple[str, str], str] = {
 }
 """Why a name may be in a file, or below a folder."""
 
-WORDS = frozenset({"environments", "llm", "local", "math", "tracing", "why"})
+WORDS = frozenset({"environments", "llm", "local", "math", "tracing"})
 """Names that are words as well: they name a component only in quotes."""
 
 SECTIONS = frozenset(
-    {"compare", "config.schema", "config.show", "data", "env", "judge", "replay", "setup", "trace", "warm-start"}
+    {"compare", "config.schema", "config.show", "data", "env", "judge", "replay", "setup", "trace", "warm-start", "why"}
 )
 """Commands that are called as a section, a field, a function, a method or a module of core is: nothing tells the two apart."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
+from astuner.runs.driver.run_story import shorten_path
 from astuner.runs.store.directory import RunDirectory
 from astuner.settings.plugins.functions import find_function
 
@@ -30,8 +29,3 @@ def describe_run(directory: RunDirectory) -> Iterator[str]:
         found = f"what holds this run back cannot be said: {type(error).__name__}: {error}"
     if found:
         yield found
-
-
-def shorten_path(path: Path) -> str:
-    """Return a path as it is typed in the working directory."""
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from astuner.episodes.transcript.terminal_text import format_seconds
-from astuner.runs.driver.run_diagnosis import describe_run, shorten_path
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
 
@@ -29,9 +30,15 @@ def tell_story(directory: RunDirectory, viewers: Sequence[str] = (), run_viewers
         *_describe_training(train),
         *_describe_cost(train, rows),
         *_describe_losses(train),
-        *(f"why:      {text}" for text in describe_run(directory)),
+        *(_describe_cause(directory) if train else ()),
         *list_next_commands(directory, viewers, run_viewers),
     ]
+
+
+def _describe_cause(directory: RunDirectory) -> Iterator[str]:
+    from astuner.runs.driver.run_diagnosis import describe_run
+
+    yield from (f"why:      {text}" for text in describe_run(directory))
 
 
 def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_viewers: Sequence[str]) -> Iterator[str]:
@@ -129,3 +136,8 @@ def _join(counts: dict[str, int]) -> str:
 
 def _add_up(rows: Sequence[Row], name: str) -> float:
     return sum(float(row.get(name) or 0.0) for row in rows)
+
+
+def shorten_path(path: Path) -> str:
+    """Return a path as it is typed in the working directory."""
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
