@@ -31,6 +31,9 @@ STEPS_WITHOUT_SIGNAL = 20
 LOOK = "Siblings of a task get the same reward, or cannot be trained: `astuner run --backbone debug` shows single episodes"
 """What is said of steps without signal where no package says more."""
 
+FIRST_LOOK = 10
+"""A running run is looked at after this step, and then whenever it is twice as long."""
+
 RANKED = "val/reward/mean"
 """The metric of a validation that `keep_best` compares."""
 
@@ -114,9 +117,9 @@ def drive(
                     directory.write_state(step=event.step)
                     if (warning := progress.check_signal(event, directory)) is not None:
                         control.notify(warning, "warning")
-                    from astuner.runs.driver.run_diagnosis import describe_run, is_diagnosis_due
+                    if _is_diagnosis_due(event.step, trainer.total_training_steps):
+                        from astuner.runs.driver.run_diagnosis import describe_run
 
-                    if is_diagnosis_due(event.step, trainer.total_training_steps):
                         for text in describe_run(directory):
                             control.notify(text, "warning")
                 case ValidationReport():
@@ -140,3 +143,9 @@ def drive(
                     hooks.checkpoint_saved(event.step, Path(event.path))
                 case Notice():
                     control.notify(event.text, event.level)
+
+
+def _is_diagnosis_due(step: int, last: int | None) -> bool:
+    """Whether a run is looked at after a step; after the last one the end of the run is."""
+    times, rest = divmod(step, FIRST_LOOK)
+    return step != last and rest == 0 and times > 0 and times & (times - 1) == 0

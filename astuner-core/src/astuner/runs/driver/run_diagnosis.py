@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astuner.runs.driver.run_story import shorten_path
+from astuner.runs.driver.run_directories import shorten_path
 from astuner.runs.store.directory import RunDirectory
 from astuner.settings.plugins.functions import find_function
-
-FIRST_STEP = 10
-"""A running run is looked at after this step, and then whenever it is twice as long."""
-
-
-def is_diagnosis_due(step: int, last: int | None) -> bool:
-    """Whether a run is looked at after a step; after the last one the end of the run is."""
-    times, rest = divmod(step, FIRST_STEP)
-    return step != last and rest == 0 and times > 0 and times & (times - 1) == 0
 
 
 def describe_run(directory: RunDirectory) -> Iterator[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from astuner.episodes.transcript.terminal_text import format_seconds
+from astuner.runs.driver.run_directories import shorten_path
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
 
@@ -30,7 +29,7 @@ def tell_story(directory: RunDirectory, viewers: Sequence[str] = (), run_viewers
         *_describe_training(train),
         *_describe_cost(train, rows),
         *_describe_losses(train),
-        *(_describe_cause(directory) if train else ()),
+        *(_describe_cause(directory) if len(train) > 1 else ()),
         *list_next_commands(directory, viewers, run_viewers),
     ]
 
@@ -136,8 +135,3 @@ def _join(counts: dict[str, int]) -> str:
 
 def _add_up(rows: Sequence[Row], name: str) -> float:
     return sum(float(row.get(name) or 0.0) for row in rows)
-
-
-def shorten_path(path: Path) -> str:
-    """Return a path as it is typed in the working directory."""
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
