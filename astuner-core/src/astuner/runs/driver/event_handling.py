@@ -15,7 +15,6 @@ from astuner.contract.schema import CheckpointSaved, Event, Group, Notice, StepR
 from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.replayed_steps import ReplayedSteps, forget_lost_episodes
 from astuner.runs.driver.reporting import Loggers
-from astuner.runs.driver.run_diagnosis import describe_run, is_diagnosis_due
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.kept_tokenizer import keep_tokenizer
 from astuner.shared.exhaustion import explain_exhaustion
@@ -31,6 +30,9 @@ STEPS_WITHOUT_SIGNAL = 20
 
 LOOK = "Siblings of a task get the same reward, or cannot be trained: `astuner run --backbone debug` shows single episodes"
 """What is said of steps without signal where no package says more."""
+
+FIRST_LOOK = 10
+"""A running run is looked at after this step, and then whenever it is twice as long."""
 
 RANKED = "val/reward/mean"
 """The metric of a validation that `keep_best` compares."""
@@ -60,11 +62,15 @@ class Progress:
             return None
         self._without_signal += 1
         if self._without_signal == STEPS_UNTIL_WARNING and not self._warned:
+            from astuner.runs.driver.run_diagnosis import describe_run
+
             self._warned = True
             why = next(describe_run(directory), f"no token has an advantage. {LOOK}")
             return f"nothing was learnt in {STEPS_UNTIL_WARNING} steps in a row: {why}"
         if self._without_signal < STEPS_WITHOUT_SIGNAL:
             return None
+        from astuner.runs.driver.run_diagnosis import describe_run
+
         waterfall = ", ".join(f"{k.removeprefix('signal/')} {v:g}" for k, v in report.metrics.items() if k.startswith("signal/"))
         raise RunFailed(
             f"no token had a non-zero advantage in {STEPS_WITHOUT_SIGNAL} steps in a row, so nothing can be learnt: "
@@ -111,7 +117,9 @@ def drive(
                     directory.write_state(step=event.step)
                     if (warning := progress.check_signal(event, directory)) is not None:
                         control.notify(warning, "warning")
-                    if is_diagnosis_due(event.step, trainer.total_training_steps):
+                    if _is_diagnosis_due(event.step, trainer.total_training_steps):
+                        from astuner.runs.driver.run_diagnosis import describe_run
+
                         for text in describe_run(directory):
                             control.notify(text, "warning")
                 case ValidationReport():
@@ -135,3 +143,9 @@ def drive(
                     hooks.checkpoint_saved(event.step, Path(event.path))
                 case Notice():
                     control.notify(event.text, event.level)
+
+
+def _is_diagnosis_due(step: int, last: int | None) -> bool:
+    """Whether a run is looked at after a step; after the last one the end of the run is."""
+    times, rest = divmod(step, FIRST_LOOK)
+    return step != last and rest == 0 and times > 0 and times & (times - 1) == 0

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
+from astuner.runs.driver.run_directories import shorten_path
 from astuner.runs.store.directory import RunDirectory
 from astuner.settings.plugins.functions import find_function
-
-FIRST_STEP = 10
-"""A running run is looked at after this step, and then whenever it is twice as long."""
-
-
-def is_diagnosis_due(step: int, last: int | None) -> bool:
-    """Whether a run is looked at after a step; after the last one the end of the run is."""
-    times, rest = divmod(step, FIRST_STEP)
-    return step != last and rest == 0 and times > 0 and times & (times - 1) == 0
 
 
 def describe_run(directory: RunDirectory) -> Iterator[str]:
@@ -30,8 +20,3 @@ def describe_run(directory: RunDirectory) -> Iterator[str]:
         found = f"what holds this run back cannot be said: {type(error).__name__}: {error}"
     if found:
         yield found
-
-
-def shorten_path(path: Path) -> str:
-    """Return a path as it is typed in the working directory."""
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,3 +43,8 @@ def describe_last_attempt(directory: RunDirectory) -> str | None:
         f"the last attempt was killed{step} (out of memory, or by a signal), or crashed in native code, "
         "in which case its output ends with the Python lines that were running"
     )
+
+
+def shorten_path(path: Path) -> str:
+    """Return a path as it is typed in the working directory."""
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from astuner.episodes.transcript.terminal_text import format_seconds
-from astuner.runs.driver.run_diagnosis import describe_run, shorten_path
-from astuner.runs.store.checkpoints import find_better_step
+from astuner.runs.driver.run_directories import shorten_path
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
 
@@ -32,17 +31,26 @@ def tell_story(
         *_describe_training(train),
         *_describe_cost(train, rows),
         *_describe_losses(train),
-        *(f"why:      {text}" for text in describe_run(directory)),
+        *(_describe_cause(directory) if len(train) > 1 else ()),
         *list_next_commands(directory, viewers, run_viewers if shown else (*run_viewers, "astuner episodes")),
     ]
 
 
+def _describe_cause(directory: RunDirectory) -> Iterator[str]:
+    from astuner.runs.driver.run_diagnosis import describe_run
+
+    yield from (f"why:      {text}" for text in describe_run(directory))
+
+
 def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_viewers: Sequence[str]) -> Iterator[str]:
     """Yield the commands that take a run further, each with what it does."""
-    run, better = shorten_path(directory.path), find_better_step(directory)
+    run = shorten_path(directory.path)
     yield from (f"look:     {command} {run}" for command in run_viewers)
     yield from (f"curves:   {command}" for command in viewers)
     if directory.list_saved_steps():
+        from astuner.runs.store.checkpoints import find_better_step
+
+        better = find_better_step(directory)
         yield f"compare:  astuner compare {run} OTHER_RUN"
         of = "" if better is None else f" of step {better}"
         chosen = " --checkpoint best" if of else ""
