@@ -140,5 +140,7 @@ def build_modelfile(folder: Path, gguf: str) -> str:
         lines += [f'SYSTEM """{turns.default_system}"""'] if turns.default_system is not None else []
     ends = [raw.id_to_token(number) for number in list_end_tokens(folder, config)]
     lines += [f'PARAMETER stop "{text}"' for text in ends if text and '"' not in text]
+    # Ollama's own is 1.1, with which a model that was tuned to copy does not copy.
+    lines.append("PARAMETER repeat_penalty 1.0")
     lines.append(f"PARAMETER num_ctx {config['max_position_embeddings']}")
     return "\n".join(lines) + "\n"
