@@ -70,11 +70,10 @@ def name_run(row: Row) -> str:
     return f"seed {row['seed']}" if row["arm"] == "reward" else f"{row['arm']}, seed {row['seed']}"
 
 
-def select(rows: Sequence[Row], tutorial: str, *arms: str) -> list[Row]:
-    """Return the runs of a tutorial, those with its own reward before those of other arms."""
-    wanted = arms or ("reward", "coin")
-    found = [row for row in rows if row["tutorial"] == tutorial and row["arm"] in wanted]
-    return sorted(found, key=lambda row: (wanted.index(row["arm"]), row["seed"]))
+def select(rows: Sequence[Row], tutorial: str, arms: Sequence[str] = ("reward", "coin")) -> list[Row]:
+    """Return the runs of a tutorial with these rewards or settings, in their order and that of the seeds."""
+    found = [row for row in rows if row["tutorial"] == tutorial and row["arm"] in arms]
+    return sorted(found, key=lambda row: (arms.index(row["arm"]), row["seed"]))
 
 
 def ends(row: Row) -> tuple[Row, Row]:
@@ -168,7 +167,7 @@ def write_coins(rows: Sequence[Row]) -> str:
     """Return the table of the coins of the one-word task."""
     arms = list(dict.fromkeys(row["arm"] for row in rows if row["tutorial"] == "one_word" and row["arm"] != "reward"))
     table = []
-    for row in select(rows, "one_word", *arms):
+    for row in select(rows, "one_word", arms):
         steps, after = row["steps"], ends(row)[1]
         tokens = [step["tokens"] / step["episodes"] for step in (steps[0], steps[-1])]
         table.append(
@@ -190,7 +189,7 @@ def write_sizes(rows: Sequence[Row]) -> str:
     """Return the table of the shop with other settings."""
     arms = list(dict.fromkeys(row["arm"] for row in rows if row["tutorial"] == "shop" and row["arm"] not in ("reward", "coin")))
     table = []
-    for row in [*select(rows, "shop", "reward")[:1], *select(rows, "shop", *arms)]:
+    for row in [*select(rows, "shop", ["reward"])[:1], *select(rows, "shop", arms)]:
         half = row["steps"][len(row["steps"]) // 2 - 1]["success"]
         kl = row["steps"][-1].get("kl")
         name = "as in the tutorial" if row["arm"] == "reward" else row["arm"]
@@ -210,7 +209,7 @@ def write_headline(rows: Sequence[Row]) -> str:
     """Return the README's table: a row for each tutorial."""
     table = []
     for tutorial, title in TITLES.items():
-        tuned, coins = select(rows, tutorial, "reward"), select(rows, tutorial, "coin")
+        tuned, coins = select(rows, tutorial, ["reward"]), select(rows, tutorial, ["coin"])
         if not tuned:
             continue
         before, after = ([ends(row)[end] for row in tuned] for end in (0, 1))

@@ -82,7 +82,8 @@ def test_two_steps_of_a_tutorial(name: str, bash: Bash, fetched: Path, tmp_path:
         if command.startswith("astuner model fetch"):
             command += f" --out {fetched}"
         bash(f"{command} {SMALL} {STEPS}" if command.startswith("astuner run") else command, home)
-    bash(f"{control} --dry-run", home)
+    for command in control.splitlines():
+        bash(f"{command} --dry-run", home)
     validation, *steps, last = read_rows(home / "launcher_record" / name / "metrics.jsonl")
     assert (validation["kind"], validation["val/success/count"], last["kind"]) == ("validation", VALIDATION_TASKS, "validation")
     assert [step["step"] for step in steps] == [1, 2]
