@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from astuner.contract.schema import Sample
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.packing import micro_batches, pack
+from astuner_local.trainer.pass_size import PassLimit, PassSize
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.trainer import Trainer
 
@@ -23,6 +26,35 @@ def test_gradient_equals_that_of_the_plain_padded_forward(
     tokens = sum(row.sample.trained for row in rows)
     (found,) = gradients(model, rows, share_prefixes=share)
     assert difference(found, expected_gradient(model, rows, [1 / tokens] * len(rows))) < 1e-5
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_branches_that_attend_under_one_mask_get_the_same_gradient(
+    kv_heads, make_model, make_row, gradients, expected_gradient, difference, monkeypatch
+):
+    """As long passes do: here each pass counts as long."""
+    monkeypatch.setattr("astuner_local.trainer.pass_size._LONG", 1)
+    prompt = [*range(10, 50)]
+    ends = ([1], [1, 2], [1, 3, 4], [5], [1, 3, 4])
+    rows = [
+        make_row([*prompt, group, *end], trained=[len(prompt) + len(end)], group=str(group), advantage=0.5 - number)
+        for group in (51, 52)
+        for number, end in enumerate(ends)
+    ]
+    model = make_model("qwen3", kv_heads=kv_heads)
+    for limit in (10**6, 70):
+        (found,) = gradients(model, rows, micro_batch_tokens=limit)
+        assert difference(found, expected_gradient(model, rows, [1 / len(rows)] * len(rows))) < 1e-5
+
+
+def test_which_passes_attend_under_one_mask(make_row):
+    def measure(prompt: int, own: int) -> PassSize:
+        rows = [make_row([*([7] * prompt), *([answer] * own)], trained=[prompt], episode=str(answer)) for answer in range(8)]
+        return pack(rows, share_prefixes=True).measure()
+
+    assert measure(1000, 4).one_mask
+    assert not measure(100, 4).one_mask, "short"
+    assert not measure(100, 400).one_mask, "a row would be compared with all the others' own tokens"
 
 
 @pytest.mark.parametrize("share", [True, False], ids=["shared", "unshared"])
@@ -73,13 +105,15 @@ def test_rows_of_different_groups_share_nothing(make_model, make_row):
 
 
 streams = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=7), min_size=1, max_size=9)
+few_streams = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=7), min_size=1, max_size=6)
 
 
 @given(streams, st.integers(1, 40), st.booleans())
 @settings(max_examples=200)
 def test_every_row_finds_its_ids_on_its_path_and_every_token_is_owned_once(found, budget, share):
     rows = [_row(ids, number) for number, ids in enumerate(found)]
-    batches = micro_batches(rows, budget=budget, share_prefixes=share)
+    limit = PassLimit(tokens=budget, mask_entries=3)
+    batches = micro_batches(rows, limit=limit, share_prefixes=share)
     assert sorted(i for batch in batches for i in batch) == list(range(len(rows)))
     for batch in batches:
         packed = pack([rows[i] for i in batch], share_prefixes=share)
@@ -91,16 +125,59 @@ def test_every_row_finds_its_ids_on_its_path_and_every_token_is_owned_once(found
         assert packed.targets.tolist() == targets
         before = [int(t) for i in batch for t in rows[i].sample.ids[:-1]]
         assert packed.ids[packed.predictors].tolist() == before
-        assert len(batch) == 1 or len(batch) * max(len(rows[i].sample.ids) for i in batch) <= budget
+        assert len(batch) == 1 or packed.measure().count(limit) <= budget
 
 
 @given(streams)
 @settings(max_examples=200)
 def test_a_group_is_packed_into_as_many_tokens_as_it_has_distinct_prefixes(found):
     rows = [_row(ids, number, group="one") for number, ids in enumerate(found)]
-    (batch,) = micro_batches(rows, budget=10**6, share_prefixes=True)
+    (batch,) = micro_batches(rows, limit=PassLimit(tokens=10**6, mask_entries=1), share_prefixes=True)
     prefixes = {tuple(ids[: n + 1]) for ids in found for n in range(len(ids))}
     assert len(pack([rows[i] for i in batch], share_prefixes=True).ids) == len(prefixes)
+
+
+def test_a_long_prefix_is_computed_once_where_the_padded_rows_would_not_fit(make_row):
+    rows = [make_row([*range(100), answer], trained=[100], episode=str(answer)) for answer in range(8)]
+    assert len(micro_batches(rows, limit=PassLimit(tokens=300, mask_entries=1000), share_prefixes=True)) == 1
+
+
+def test_a_mask_counts_by_its_memory(make_row):
+    rows = [make_row([*range(100), *([answer] * 10)], trained=[109], episode=str(answer)) for answer in range(8)]
+    one_token_each = PassLimit(tokens=300, mask_entries=1)
+    assert len(micro_batches(rows, limit=one_token_each, share_prefixes=True)) == 8
+
+
+def test_a_group_that_does_not_fit_is_cut_between_its_branches(make_row):
+    """Filled in order, the first pass would take a row of the second branch too, and that branch be computed twice."""
+    first, second = [[1, *([branch] * 50)] for branch in (2, 3)]
+    rows = [make_row([*branch, end], trained=[51], episode=str(end)) for branch in (first, second) for end in range(3)]
+    batches = micro_batches(rows, limit=PassLimit(tokens=105, mask_entries=10**6), share_prefixes=True)
+    assert [sorted(batch) for batch in batches] == [[0, 1, 2], [3, 4, 5]]
+
+
+@given(few_streams, st.integers(1, 25))
+@settings(max_examples=100)
+def test_no_other_cut_computes_fewer_tokens(found, budget):
+    rows = [_row(ids, number, group="one") for number, ids in enumerate(found)]
+    limit = PassLimit(tokens=budget, mask_entries=10**6)
+    batches = micro_batches(rows, limit=limit, share_prefixes=True)
+    order = sorted(range(len(rows)), key=lambda i: found[i])
+    least = min(sum(_count_prefixes([found[i] for i in piece]) for piece in cut) for cut in _list_cuts(order, rows, limit))
+    assert sum(_count_prefixes([found[i] for i in batch]) for batch in batches) <= least
+
+
+def _list_cuts(order: list[int], rows: list[TrainRow], limit: PassLimit) -> Iterator[list[list[int]]]:
+    """Yield every way to cut an order into pieces of one row, or of more that fit."""
+    if not order:
+        yield []
+    for end in range(1, len(order) + 1):
+        if end == 1 or pack([rows[i] for i in order[:end]], share_prefixes=True).measure().count(limit) <= limit.tokens:
+            yield from ([order[:end], *rest] for rest in _list_cuts(order[end:], rows, limit))
+
+
+def _count_prefixes(found: list[list[int]]) -> int:
+    return len({tuple(ids[: n + 1]) for ids in found for n in range(len(ids))})
 
 
 def _row(ids: list[int], number: int, group: str | None = None) -> TrainRow:

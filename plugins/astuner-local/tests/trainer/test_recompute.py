@@ -12,6 +12,7 @@ from torch import nn
 
 from astuner_local.forward.choose import make_forward
 from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.pass_size import PassLimit
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.trainer import Trainer
 
@@ -78,7 +79,9 @@ def test_by_default_only_a_row_that_does_not_fit_is_computed_again(
     wanted: bool | None,
     expected: Sequence[bool],
 ) -> None:
-    monkeypatch.setattr("astuner_local.trainer.trainer.affordable_tokens", lambda config, device: 20)
+    monkeypatch.setattr(
+        "astuner_local.trainer.trainer.measure_limit", lambda config, device: PassLimit(tokens=20, mask_entries=99)
+    )
     trainer = Trainer(make_model(), TrainerOptions(recompute_activations=wanted))
     rows = [make_row(range(3, 3 + length), [length - 1], group=str(length)) for length in (20, 21)]
     assert [batch.recompute for batch in trainer._lay_out(rows, [1.0, 1.0])] == expected

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,24 @@ class Block:
 
 
 @frozen(kw_only=True, eq=False)
+class Tree:
+    """A row from its first token on, and the rows that continue its prefixes: neighbours in the flat list, used as they lie."""
+
+    trunk: slice
+    """Of the flat list, plainly causal."""
+    branches: slice
+    """Of the flat list: what the trunk does not have. Empty for a single row."""
+    hidden: Tensor
+    """[branches, tree] whether a token of the branches does not see a token of the tree."""
+
+    def mask(self, dtype: torch.dtype) -> Tensor:
+        """Return [1, 1, branches, tree], 0 where a token is seen, else -inf."""
+        return torch.zeros(self.hidden.shape, dtype=dtype, device=self.hidden.device).masked_fill_(self.hidden, -math.inf)[
+            None, None
+        ]
+
+
+@frozen(kw_only=True, eq=False)
 class Layout:
     """Index arithmetic between the flat list and the padded blocks, made once per pass and used in every layer."""
 
@@ -52,7 +71,27 @@ class Layout:
     """[N] where in the joined block outputs each token of the flat list lies."""
 
 
-def make_layout(packed: PackedRows, device: torch.device) -> Layout:
+def make_layout(packed: PackedRows, device: torch.device) -> Layout | tuple[Tree, ...]:
+    """Return what attends in one call: trees, or rectangles, as `PassSize.one_mask` says."""
+    return tuple(_find_trees(packed, device)) if packed.measure().one_mask else _make_rectangles(packed, device)
+
+
+def _find_trees(packed: PackedRows, device: torch.device) -> Iterator[Tree]:
+    starts = [number for number, span in enumerate(packed.spans) if not span.start]
+    for first, last in pairwise([*starts, len(packed.spans)]):
+        root, *others = packed.spans[first:last]
+        begin, middle = int(root.path[0]), int(root.path[-1]) + 1
+        end = int(packed.spans[last - 1].path[-1]) + 1
+        hidden = np.ones((end - middle, end - begin), np.bool_)
+        for span in others:
+            own = span.path[span.start :]
+            block = hidden[own[0] - middle : own[-1] + 1 - middle]
+            block[:, span.path[: span.start] - begin] = False
+            block[:, own - begin] = np.triu(np.ones((len(own), len(own)), np.bool_), 1)
+        yield Tree(trunk=slice(begin, middle), branches=slice(middle, end), hidden=torch.from_numpy(hidden).to(device))
+
+
+def _make_rectangles(packed: PackedRows, device: torch.device) -> Layout:
     """Put the spans that start a row into one block, and those that continue another row's prefix into a second."""
     blocks, query_parts, key_parts = [], [], []
     back = np.empty(len(packed.ids), np.int64)
@@ -91,8 +130,30 @@ def _pad(paths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return out
 
 
-def attend_over(plan: Layout, scale: float) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
+def attend_over(plan: Layout | tuple[Tree, ...], scale: float) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
     """Return the `attend` of a forward pass over the packed rows."""
+    return _attend_rectangles(plan, scale) if isinstance(plan, Layout) else _attend_trees(plan, scale)
+
+
+def _attend_trees(trees: Sequence[Tree], scale: float) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
+    masks: list[Tensor] = []
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if not masks:
+            masks.extend(tree.mask(q.dtype) for tree in trees)
+        q, k, v = (t.transpose(0, 1)[None] for t in (q, k, v))  # [1, heads, N, size]
+        outputs = []
+        for tree, mask in zip(trees, masks, strict=True):
+            trunk, whole = tree.trunk, slice(tree.trunk.start, tree.branches.stop)
+            outputs.append(_attend(q[:, :, trunk], k[:, :, trunk], v[:, :, trunk], None, scale))
+            if mask.shape[2]:
+                outputs.append(_attend(q[:, :, tree.branches], k[:, :, whole], v[:, :, whole], mask, scale))
+        return torch.cat(outputs, 2)[0].transpose(0, 1)  # [N, heads, size]
+
+    return attend
+
+
+def _attend_rectangles(plan: Layout, scale: float) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
     # Made once per pass, not once per layer, and not kept between passes: only these grow with Q x K. They have the dtype of the
     # queries: of a boolean mask torch makes such a copy in each layer, and keeps all of them for the backward pass.
     masks: list[Tensor | None] = []
@@ -112,16 +173,19 @@ def attend_over(plan: Layout, scale: float) -> Callable[[int, Tensor, Tensor, Te
         for block, mask, bq, bk, bv in zip(plan.blocks, masks, bqs, bks, bvs, strict=True):
             bq = bq.view(*block.queries, heads, size).transpose(1, 2)  # [B, heads, Q, size]
             bk, bv = (t.view(*block.keys, kv_heads, size).transpose(1, 2) for t in (bk, bv))  # [B, kv_heads, K, size]
-            grouped = heads != kv_heads
-            if grouped and mask is not None and bq.is_cuda:
-                # No fused CUDA kernel takes a mask and grouped heads together.
-                bk, bv = (t.repeat_interleave(heads // kv_heads, 1) for t in (bk, bv))
-                grouped = False
-            o = F.scaled_dot_product_attention(
-                bq, bk, bv, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=grouped
-            )  # [B, heads, Q, size]
+            o = _attend(bq, bk, bv, mask, scale)  # [B, heads, Q, size]
             outputs.append(o.transpose(1, 2).reshape(-1, heads * size))
         joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         return joined.index_select(0, plan.back).view(-1, heads, size)
 
     return attend
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """Return [B, heads, Q, size] for q of that shape, k and v [B, kv_heads, K, size]; plainly causal without a mask."""
+    grouped = q.shape[1] != k.shape[1]
+    if grouped and mask is not None and q.is_cuda:
+        # No fused CUDA kernel takes a mask and grouped heads together.
+        k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+        grouped = False
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=grouped)

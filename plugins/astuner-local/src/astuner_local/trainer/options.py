@@ -65,7 +65,8 @@ class TrainerOptions(LossOptions):
     share_prefixes: bool = field(default=True, validator=instance_of(bool))
     """Compute the common prefixes of a group's rows once. The gradient is the same without it, but slower."""
     micro_batch_tokens: int | None = field(default=None, validator=optional(ge(1)))
-    """Largest rows x longest-row of one pass through the model; a longer row gets its own pass. None: what fits in memory."""
+    """Most tokens of one pass through the model. A shared prefix counts once, padding and masks of attention by their memory.
+    A longer row gets its own pass. None: what fits in memory."""
     logits_per_pass: int = field(default=2**25, validator=ge(1))
     """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size."""
     recompute_activations: bool | None = field(default=None, validator=optional(instance_of(bool)))

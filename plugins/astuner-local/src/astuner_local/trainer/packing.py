@@ -8,11 +8,13 @@ tokens: a trie, built in one pass. A row without own tokens, a duplicate of anot
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import frozen
 
+from astuner_local.trainer.pass_size import PassLimit, PassSize, measure_span
 from astuner_local.trainer.rows import TrainRow
 
 if TYPE_CHECKING:
@@ -49,6 +51,10 @@ class PackedRows:
     """[R] the row of each, as an index into the rows that were packed."""
     sampler: NDArray[np.float32]
     """[R] log-probabilities that the sampler recorded."""
+
+    def measure(self) -> PassSize:
+        """Return the size of the pass."""
+        return sum((measure_span(span.start, len(span.path)) for span in self.spans), PassSize())
 
 
 def common_prefix(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
@@ -94,24 +100,26 @@ def _join(parts: Sequence[NDArray[np.integer]]) -> Index:
     return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, np.int64)
 
 
-def micro_batches(rows: Sequence[TrainRow], *, budget: int, share_prefixes: bool) -> list[list[int]]:
-    """Deal rows into passes of at most `budget` = rows x longest row, short ones with short ones.
+def micro_batches(rows: Sequence[TrainRow], *, limit: PassLimit, share_prefixes: bool) -> list[list[int]]:
+    """Deal rows into passes of at most `limit.tokens`, short ones with short ones.
 
-    Returns indices into `rows`, ordered so that rows with a common prefix are neighbours. A group larger than the budget is cut.
+    Returns indices into `rows`, ordered so that rows with a common prefix are neighbours. A group larger than the limit is cut
+    where that computes the fewest tokens again, which is between branches near the root; a row is never cut.
     """
     units = list(_units(rows, share_prefixes))
     units.sort(key=lambda unit: max(len(rows[i].sample.ids) for i in unit))
     batches: list[list[int]] = []
-    current: list[int] = []
-    longest = 0
+    held = PassSize()
     for unit in units:
-        for piece in _pieces(rows, unit, budget):
-            length = max(longest, *(len(rows[i].sample.ids) for i in piece))
-            if current and (len(current) + len(piece)) * length > budget:
-                batches.append(current)
-                current, length = [], max(len(rows[i].sample.ids) for i in piece)
-            current, longest = current + piece, length
-    return [*batches, current] if current else batches
+        for number, (piece, size) in enumerate(_cut(unit, [rows[i].sample.ids for i in unit], limit)):
+            # Neighbours of a group share, and pieces of one do not fit together.
+            if batches and not number and (held + size).count(limit) <= limit.tokens:
+                batches[-1] += piece
+                held += size
+            else:
+                batches.append(piece)
+                held = size
+    return batches
 
 
 def _units(rows: Sequence[TrainRow], share_prefixes: bool) -> Iterator[list[int]]:
@@ -127,14 +135,31 @@ def _units(rows: Sequence[TrainRow], share_prefixes: bool) -> Iterator[list[int]
         yield sorted(members, key=lambda i: rows[i].sample.ids.astype(">i4").tobytes())
 
 
-def _pieces(rows: Sequence[TrainRow], unit: Sequence[int], budget: int) -> Iterator[list[int]]:
-    piece: list[int] = []
-    longest = 0
-    for i in unit:
-        length = max(longest, len(rows[i].sample.ids))
-        if piece and (len(piece) + 1) * length > budget:
-            yield piece
-            piece, length = [], len(rows[i].sample.ids)
-        piece, longest = [*piece, i], length
-    if piece:
-        yield piece
+def _cut(unit: Sequence[int], ids: Sequence[NDArray[np.int32]], limit: PassLimit) -> Iterator[tuple[list[int], PassSize]]:
+    """Yield pieces of a unit, whose rows are sorted, and their sizes. A cut computes again what the rows around it share."""
+    shared = [0, *(common_prefix(before, row) for before, row in pairwise(ids))]
+    lengths = [len(row) for row in ids]
+    whole = _measure(shared, lengths)
+    if len(unit) == 1 or whole.count(limit) <= limit.tokens:
+        yield list(unit), whole
+        return
+    # Of all ways to end a piece before row `end`: the tokens computed again, the number of pieces, and where the last one starts.
+    best = [(0, 0, 0)]
+    for end in range(1, len(unit) + 1):
+        tail, ways = PassSize(), []
+        for start in range(end - 1, -1, -1):
+            if ways and (measure_span(0, lengths[start]) + tail).count(limit) > limit.tokens:
+                break
+            again, pieces, _ = best[start]
+            ways.append((again + shared[start], pieces + 1, start))
+            tail += measure_span(shared[start], lengths[start])
+        best.append(min(ways))
+    cuts = [len(unit)]
+    while cuts[-1]:
+        cuts.append(best[cuts[-1]][2])
+    for start, end in pairwise(reversed(cuts)):
+        yield list(unit[start:end]), _measure([0, *shared[start + 1 : end]], lengths[start:end])
+
+
+def _measure(shared: Sequence[int], lengths: Sequence[int]) -> PassSize:
+    return sum(map(measure_span, shared, lengths), PassSize())

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from astuner.runs.training import stack_token_values, token_terms
 from astuner.runs.training.signal import TOKEN_SUMS
-from astuner_local.trainer.attention import Layout, attend_over, make_layout
+from astuner_local.trainer.attention import Layout, Tree, attend_over, make_layout
 from astuner_local.trainer.logprobs import compute_logprobs
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.packing import micro_batches, pack
+from astuner_local.trainer.pass_size import PassLimit
 from astuner_local.trainer.rows import TrainRow
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class MicroBatch:
     """[N] packed tokens"""
     positions: Tensor
     """[N]"""
-    plan: Layout
+    plan: Layout | tuple[Tree, ...]
     predictors: Tensor
     """[R] packed places whose hidden states predict the trained tokens"""
     targets: Tensor
@@ -54,17 +55,17 @@ def prepare(
     rows: Sequence[TrainRow],
     shares: Sequence[float],
     *,
-    budget: int,
+    limit: PassLimit,
     share_prefixes: bool,
     device: torch.device,
     recompute_above: int = sys.maxsize,
 ) -> list[MicroBatch]:
-    """Lay out rows in passes of at most `budget` = rows x longest row. Each token's loss counts `shares[row]` times.
+    """Lay out rows in passes of at most `limit`. Each token's loss counts `shares[row]` times.
 
-    Passes of more than `recompute_above` tokens do not keep their activations.
+    Passes of more than `recompute_above` tokens, counted as `limit.tokens` are, do not keep their activations.
     """
     batches = []
-    for chosen in micro_batches(rows, budget=budget, share_prefixes=share_prefixes):
+    for chosen in micro_batches(rows, limit=limit, share_prefixes=share_prefixes):
         packed = pack([rows[i] for i in chosen], share_prefixes=share_prefixes)
         if not len(packed.targets):
             continue
@@ -82,7 +83,7 @@ def prepare(
                 shares=torch.from_numpy(factors).to(device),
                 rows=chosen,
                 owners=torch.from_numpy(packed.owners),
-                recompute=len(packed.ids) > recompute_above,
+                recompute=packed.measure().count(limit) > recompute_above,
             )
         )
     return batches

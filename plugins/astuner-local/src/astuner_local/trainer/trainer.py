@@ -26,7 +26,7 @@ from astuner.runs.training.token_values import TokenValues
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.trainer.fit import measure_fit
-from astuner_local.trainer.memory import affordable_tokens
+from astuner_local.trainer.memory import measure_limit
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import Reference
 from astuner_local.trainer.rounded_adamw import RoundedAdamW
@@ -61,9 +61,9 @@ class Trainer:
         if not self.parameters:
             raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
         self._device = next(iter(self.parameters.values())).device
-        affordable = affordable_tokens(unwrap_causal_lm(model).config, self._device)
-        self._budget = options.micro_batch_tokens or affordable
-        self._recompute_above: int = {None: affordable, True: 0, False: sys.maxsize}[options.recompute_activations]
+        affordable = measure_limit(unwrap_causal_lm(model).config, self._device)
+        self._limit = evolve(affordable, tokens=options.micro_batch_tokens or affordable.tokens)
+        self._recompute_above: int = {None: affordable.tokens, True: 0, False: sys.maxsize}[options.recompute_activations]
         dtype: torch.dtype = getattr(torch, options.dtype)
         self._forward = make_forward(model, trainable=True, dtype=dtype)
         wanted = options.use_kl_loss or reference is not None or hasattr(model, "disable_adapter")
@@ -203,7 +203,7 @@ class Trainer:
         return prepare(
             rows,
             shares,
-            budget=self._budget,
+            limit=self._limit,
             share_prefixes=self.options.share_prefixes,
             device=self._device,
             recompute_above=self._recompute_above,
