@@ -30,7 +30,7 @@ def make_byte_tokenizer() -> Any:
     return tokenizer
 
 
-def load_renderer_or_bytes(model_path: str, **options: str) -> TemplateRenderer:
+def load_renderer_or_bytes(model_path: str, **options: Any) -> TemplateRenderer:
     """Load the renderer of a model that is on this machine, or make one of bytes; `options` are TemplateRenderer's."""
     if is_on_disk(model_path):
         return load_renderer(model_path, **options)

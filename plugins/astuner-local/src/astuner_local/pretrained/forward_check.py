@@ -38,13 +38,13 @@ def check_forward(directory: Path, known: KnownModel | None) -> Impression:
     """Load a folder and ask the model; raises `RunFailed` if it computes no numbers, or not what a known model does."""
     with disable_progress_bars():
         tokenizer = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             directory, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
         ).eval()
     paragraph = _encode(tokenizer, PLAIN_ENGLISH)
     loss = float(model(input_ids=paragraph, labels=paragraph).loss)
     prompt = "The capital of France is" if known is None else known.prompt
-    answer = tokenizer.decode(model(input_ids=_encode(tokenizer, prompt)).logits[0, -1].argmax())
+    answer = str(tokenizer.decode(model(input_ids=_encode(tokenizer, prompt)).logits[0, -1].argmax()))
     found = Impression(parameters=model.num_parameters(), perplexity=exp(min(loss, 700.0)), answer=answer)
     if not loss < float("inf"):
         raise RunFailed("the converted model computes no finite numbers: its file is damaged, or of a kind that is read wrongly")

@@ -68,7 +68,7 @@ def find_splitting(name: str, file: Path) -> Splitting:
 def make_tokenizer(vocabulary: Vocabulary, splitting: Splitting) -> PreTrainedTokenizerFast:
     """Return the tokenizer, with its chat template and its special tokens."""
     ids = {token: number for number, token in enumerate(vocabulary.tokens)}
-    merges = [tuple(merge.split(" ")) for merge in vocabulary.merges]
+    merges = [(left, right) for left, right in (merge.split(" ") for merge in vocabulary.merges)]
     bpe = Tokenizer(models.BPE(ids, merges, ignore_merges=splitting.whole_pieces))
     if splitting.nfc:
         bpe.normalizer = normalizers.NFC()

@@ -146,7 +146,7 @@ def _cut(unit: Sequence[int], ids: Sequence[NDArray[np.int32]], limit: PassLimit
     # Of all ways to end a piece before row `end`: the tokens computed again, the number of pieces, and where the last one starts.
     best = [(0, 0, 0)]
     for end in range(1, len(unit) + 1):
-        tail, ways = PassSize(), []
+        tail, ways = PassSize(), list[tuple[int, int, int]]()
         for start in range(end - 1, -1, -1):
             if ways and (measure_span(0, lengths[start]) + tail).count(limit) > limit.tokens:
                 break

@@ -46,7 +46,7 @@ def find_hidden_tools(record: RunRecord, limits: Limits) -> Evidence | None:
     if decode is None or not offered:
         return None
     seen = offered[: int(limits["episodes"])]
-    hidden = [one for one, call in seen if not any(name in decode(call.prompt_ids) for name in _name_tools(call))]
+    hidden = [one for one, call in seen if not any(name in decode(call.prompt_ids.tolist()) for name in _name_tools(call))]
     if len(hidden) < len(seen) or any(call.reply.get("tool_calls") for _, call in offered):
         return None
     names = ", ".join(_name_tools(seen[0][1])[:3])
@@ -63,7 +63,7 @@ def find_hidden_prompt(record: RunRecord, limits: Limits) -> Evidence | None:
         if call is None or looked >= limits["episodes"]:
             continue
         looked += 1
-        text = _squeeze(decode(call.prompt_ids))
+        text = _squeeze(decode(call.prompt_ids.tolist()))
         for message in call.messages:
             words = message.get("content")
             if message.get("role") in SPOKEN and isinstance(words, str) and _squeeze(words) and _squeeze(words)[:40] not in text:
