@@ -184,13 +184,13 @@ def test_a_secret_of_the_configuration_is_not_in_a_stored_traceback(cli: Any, tm
     assert "sk-verysecret" not in found.err
 
 
-def test_the_end_of_a_run_says_how_to_look_at_it(cli: Any, tmp_path: Path) -> None:
+def test_the_end_of_a_run_that_has_shown_its_episodes_does_not_offer_to_show_them(cli: Any, tmp_path: Path) -> None:
     from astuner_devkit.project import write_project
 
     said = cli("run", "--conf", write_project(tmp_path)).err.splitlines()
     end = said[[line.startswith("done: ") for line in said].index(True) :]
     assert end[1].startswith("  1 step")
-    assert end[-1].startswith("  look:     astuner episodes ")
+    assert [line for line in end if "astuner episodes" in line] == []
 
 
 def test_the_end_of_a_run_names_an_installed_command_that_shows_runs(cli: Any, tmp_path: Path, fake_distribution: Any) -> None:
