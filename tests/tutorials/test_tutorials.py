@@ -8,7 +8,12 @@ import pytest
 from harness import REPOSITORY
 
 TUTORIALS = sorted(path.parent for path in (REPOSITORY / "tutorial").glob("*/README.md"))
-FOLLOWED = {"feedback_flywheel", "one_word", "shop", *(tutorial.name for tutorial in TUTORIALS if (tutorial / "demos.jsonl").exists())}
+FOLLOWED = {
+    "feedback_flywheel",
+    "one_word",
+    "shop",
+    *(tutorial.name for tutorial in TUTORIALS if (tutorial / "demos.jsonl").exists()),
+}
 """By `test_flywheel.py`, `test_pretrained.py`, `test_own_tasks.py` and `tests/coding_agents`."""
 
 
