@@ -13,8 +13,9 @@ from astuner.settings.plugins.functions import load_function
 from astuner.settings.plugins.kinds import GROUPS
 from astuner.shared.known_packages import read_known_packages
 
-PREFIX = "suite."
-"""An entry point of this name in `astuner.functions` is a suite: it takes what follows the colon, and returns keys and values."""
+PREFIX = "suite_"
+"""An entry point of this name in `astuner.functions` is a suite: it takes what follows the colon, and returns keys and values.
+Users write hyphens where the name has underscores."""
 
 PLAIN: Mapping[str, Any] = {
     "task_judge.judge_protocol": None,
@@ -34,16 +35,20 @@ def choose_suite(text: str) -> list[str]:
         close = find_closest(name, sorted(known))
         hint = f" Did you mean '{close}'?" if close else f" There are: {', '.join(sorted(known)) or 'none'}."
         raise UsageError(f"--suite {text}: no suite '{name}'.{hint}")
-    make = load_function(f"{PREFIX}{name}", f"--suite {text}: the suite '{name}'")
+    make = load_function(f"{PREFIX}{name.replace('-', '_')}", f"--suite {text}: the suite '{name}'")
     chosen = {**PLAIN, **make(what)}
     return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in chosen.items()]
 
 
 def _list_suites() -> list[str]:
     entries = entry_points(group=str(GROUPS["function"]))
-    return [entry.name.removeprefix(PREFIX) for entry in entries if entry.name.startswith(PREFIX)]
+    return [_read_name(entry.name) for entry in entries if entry.name.startswith(PREFIX)]
 
 
 def _list_known() -> list[str]:
     known = read_known_packages().components
-    return [name.removeprefix(PREFIX) for kind, name in known if kind == "function" and name.startswith(PREFIX)]
+    return [_read_name(name) for kind, name in known if kind == "function" and name.startswith(PREFIX)]
+
+
+def _read_name(entry_point: str) -> str:
+    return entry_point.removeprefix(PREFIX).replace("_", "-")
