@@ -186,7 +186,7 @@ class Exact:
     fake_distribution(
         "acme-suite",
         files={"acme_suite.py": made},
-        entry_points={"astuner.functions": {"suite.acme": "acme_suite:choose_suite"}},
+        entry_points={"astuner.functions": {"suite_acme": "acme_suite:choose_suite"}},
     )
     (project / "own.jsonl").write_text('{"question": "2 + 2?", "answer": "4"}\n{"question": "2 + 3?", "answer": "5"}\n')
     ended = start("--suite", f"acme:{project / 'own.jsonl'}", "--api", f"big@{api.url}", "--json")
