@@ -40,7 +40,8 @@ def check_forward(directory: Path, known: KnownModel | None) -> Impression:
         tokenizer = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
         model: Any = AutoModelForCausalLM.from_pretrained(
             directory, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
-        ).eval()
+        )
+    model.eval()
     paragraph = _encode(tokenizer, PLAIN_ENGLISH)
     loss = float(model(input_ids=paragraph, labels=paragraph).loss)
     prompt = "The capital of France is" if known is None else known.prompt
