@@ -38,7 +38,7 @@ def two(write_run) -> None:
 @pytest.mark.usefixtures("two")
 def test_compared_runs_show_keys_metrics_and_tasks(cli: Cli):
     lines = cli("compare", "a", "b").out.splitlines()
-    assert lines[1].split() == ["a", "finished", "2", "0.000", "->", "1.000", "-", "1", "min", "20", "s", "2,000"]
+    assert lines[1].split() == ["a", "finished", "2", "0.000", "->", "1.000", "-", "1", "min", "20", "s", "2,000", "0", "MB"]
     assert lines[4:7] == [
         "1 difference of configuration",
         "KEY                      a    b",

@@ -114,6 +114,9 @@ def _build_field_schema(item: attrs.Attribute[Any], doc: str, above: tuple[type[
     schema = build_type_schema(kind, above, bounds)
     if item.metadata.get(ONE_OR_MANY):
         schema = {"anyOf": [schema["items"], schema]}
+    if item.default == "":
+        # Null is an empty text.
+        schema = _build_union_schema([schema, build_type_schema(type(None))])
     if attrs.has(get_origin(kind) or kind):
         doc = doc or " ".join((kind.__doc__ or "").partition("\n\n")[0].split())
     about: Schema = {"description": doc} if doc else {}
