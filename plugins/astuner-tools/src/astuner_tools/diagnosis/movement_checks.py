@@ -1,4 +1,4 @@
-"""Symptoms of a run that has signal: the weights move too little, too much, or in vain."""
+"""Symptoms of a run that has signal: the weights move too little, too much, or without effect on the reward."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ LOGIN = "log in with `hf auth login`, or set HF_TOKEN to a token that may write"
 
 
 def check_login(name: str, *, public: bool) -> None:
-    """Raise `UsageError` if nobody is logged in, or the repository is public and `public` is not asked for."""
+    """Raise `UsageError` without a login, or the repository is public and `public` is not asked for."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, RepositoryNotFoundError
 
