@@ -199,6 +199,21 @@ def test_a_fork_of_the_starter_does_not_keep_the_program(tmp_path: Path, token: 
     until(lambda: not find_processes(token, "sleep", "60"))
 
 
+def test_a_starter_that_is_gone_before_its_guard_looks_does_not_keep_the_program(tmp_path: Path) -> None:
+    body = (
+        "from astuner.shared.processes import program_launch\n"
+        "hand_over, starter = program_launch._hand_over, os.getpid()\n"
+        "def from_a_fork(guard, order):\n"
+        "    if os.fork(): os._exit(0)\n"
+        "    while os.getppid() == starter: time.sleep(0.01)\n"
+        "    return hand_over(guard, order)\n"
+        "program_launch._hand_over = from_a_fork\n"
+        "kept = start('sleep 60'); print('started', flush=True); time.sleep(60)"
+    )
+    starter(tmp_path / "log", body).wait()
+    until(lambda: "who started it is gone" in (tmp_path / "log").read_text())
+
+
 def test_nothing_outlives_a_guard_that_is_killed(start: Start, token: str) -> None:
     launched = start(FAMILY.format(python=sys.executable))
     until(lambda: "up" in launched.tail())

@@ -133,7 +133,7 @@ def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 def _watch(program: subprocess.Popen[bytes], order: dict[str, Any], wakeup: int) -> str:
     """Wait until the program has ended or must end; return the reason."""
-    parent, idle_s = os.getppid(), order["idle_s"]
+    idle_s = order["idle_s"]
     look_s = LOOK_S if idle_s is None else min(LOOK_S, idle_s / 4)
     watched, recorded = [STARTER, wakeup], False
     touched, since = _read_touch_time(order), time.monotonic()
@@ -141,7 +141,8 @@ def _watch(program: subprocess.Popen[bytes], order: dict[str, Any], wakeup: int)
         ready, _, _ = select.select(watched, [], [], look_s)
         if wakeup in ready and set(os.read(wakeup, 64)) & set(ENDING):
             return "it was asked to end"
-        gone = os.getppid() != parent
+        # Compared with the order: by now the starter may be gone already, and a fork of it still holds the pipe.
+        gone = os.getppid() != order["starter"]
         if STARTER in ready:
             if os.read(STARTER, 64):
                 recorded = True

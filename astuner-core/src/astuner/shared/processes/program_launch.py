@@ -65,6 +65,7 @@ def launch(program: ProgramSpec, hide: Callable[[str], str] = str) -> ProgramHan
         guard = _start_guard(started.id, output)
     order = {
         "id": started.id,
+        "starter": os.getpid(),
         "what": started.what,
         "command": list(program.command),
         "cwd": place,
