@@ -91,9 +91,8 @@ def list_sizes() -> Iterator[Play]:
         "temperature 1.0": {"rollout.temperature": 1.0},
         "num_repeat 4 of 12 tasks": {"rollout.num_repeat": 4, "data.train_batch_size": 12},
         "num_repeat 16 of 3 tasks": {"rollout.num_repeat": 16, "data.train_batch_size": 3},
-        "no divergence": {"trainer_common.use_kl_loss": False},
-        "kl_loss_coef 0.1": {"trainer_common.kl_loss_coef": 0.1},
-        "bfloat16": {"model.dtype": "bfloat16"},
+        "kl_loss_coef 0.002": {"trainer_common.use_kl_loss": True},
+        "kl_loss_coef 0.1": {"trainer_common.use_kl_loss": True, "trainer_common.kl_loss_coef": 0.1},
     }
     for arm, settings in arms.items():
         yield Play(tutorial="shop", arm=arm, settings=settings, checked=False)

@@ -8,17 +8,18 @@ from random import Random
 from astuner import Verdict, WorkflowOutput, WorkflowTask
 
 FOR_LOOKING = 0.3
-"""Reward of an episode that looks the right item up, and then does not answer with its price."""
+"""Reward of an episode that looks the right item up, once, and then does not answer with its price."""
 
 
 class RightPrice:
     """1 for one look-up, that of the item, and an answer whose only number is the price."""
 
     def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Verdict:
-        """Judge one episode; `looked` says whether it saw the price at all."""
+        """Judge one episode; `looked` says whether it looked up as it should."""
         row, said = workflow_task.task.metadata, workflow_output.metadata
-        looked = row["item"] in said["looked_up"]
-        right = said["looked_up"] == [row["item"]] and re.findall(r"\d+", said["answer"]) == [row["price"]]
+        # Paid by the look-up, a model may learn to look up again and again, and never to answer.
+        looked = said["looked_up"] == [row["item"]]
+        right = looked and re.findall(r"\d+", said["answer"]) == [row["price"]]
         return Verdict(reward=1.0 if right else FOR_LOOKING * looked, is_success=right, components={"looked": float(looked)})
 
 
