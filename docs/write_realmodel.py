@@ -216,7 +216,7 @@ def write_headline(rows: Sequence[Row]) -> str:
         coin = ", ".join(f"{100 * ends(row)[1]['success']:.0f}" for row in coins)
         table.append([title, pool(before), pool(after), f"{each} %", f"{coin} %" if coins else "–", f"{minutes:.1f}"])
     header = ["task", "before", "after", "each seed", "a coin as reward", "CPU minutes"]
-    return f"{format_table(header, table)}\n\n![{PICTURE_TEXT}](docs/images/realmodel.svg)\n"
+    return f"{format_table(header, table)}\n\n![{PICTURE_TEXT}](docs/images/realmodel.svg)"
 
 
 BLOCKS: dict[str, Callable[[Sequence[Row]], str]] = {
