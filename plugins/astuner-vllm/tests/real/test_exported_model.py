@@ -33,7 +33,8 @@ def exported(project) -> Path:
 @pytest.fixture
 def address(exported: Path, tmp_path: Path) -> Iterator[str]:
     port = free_port()
-    command = (sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(exported), "--port", str(port))
+    # What `vllm serve` starts; the command itself looks for a distribution `vllm`, and that for CPUs has another name.
+    command = (sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(exported), "--port", str(port))
     command += ("--dtype", "float32", "--max-model-len", "512", "--served-model-name", "tuned")
     log = tmp_path / "server.log"
     env = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": os.environ.get("HF_HUB_OFFLINE", "1")}
