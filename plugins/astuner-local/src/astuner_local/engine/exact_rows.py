@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -33,7 +34,7 @@ def _try_multiples(threads: int) -> int:
 def _agrees(left: Tensor, right: Tensor, multiple: int) -> bool:
     """Whether multiples of rows have the same bits in products of every form that the engine uses."""
     turned = right.transpose(1, 2)
-    forms = [
+    forms: list[tuple[Callable[[Tensor, Tensor], Tensor], Tensor, Tensor]] = [
         (torch.bmm, left, turned),
         (torch.bmm, left, turned.contiguous()),
         (torch.nn.functional.linear, left[0], right[0]),
