@@ -33,7 +33,7 @@ def quickstart(directory: Path, seed: int, no_run: bool, model: str | None) -> i
     """Write a small project into DIR, tune its model, and show it before and after.
 
     Takes about two minutes on a CPU, with a model of 0.2 million parameters made here. A pretrained one (--model) takes about
-    six minutes of CPU time, and 6 GB of memory.
+    four minutes, and 7 GB of memory.
     """
     from astuner.runs.store.atomic import write_directory
     from astuner_local.quickstart.template import can_draw_charts, check_free, write_project, write_shop
