@@ -1,9 +1,9 @@
-"""Episodes as JSON and back, exactly: float32 values survive in nine significant digits."""
+"""Episodes as JSON and back, exactly. Lines of the store have their arrays packed; elsewhere floats have nine significant digits."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from astuner.contract.plain_values import DEEPEST_RECORD, make_plain, read_text
 from astuner.contract.schema import Call, Episode, Failure, Finding, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
 from astuner.contract.user_values.outputs import check_output
 from astuner.contract.user_values.verdicts import check_verdict
+from astuner.runs.store.packed_tokens import join_trained, pack_arrays, repeats_calls, unpack_arrays
 
 Json = dict[str, Any]
 Report = Callable[[str], None]
@@ -21,6 +22,16 @@ T = TypeVar("T")
 
 def dump_episode(episode: Episode) -> Json:
     """Return the episode as JSON values."""
+    data = _dump(episode)
+    for holder in (*data["calls"], *data["samples"]):
+        for name in ("prompt_ids", "output_ids", "ids", "mask", "logprobs"):
+            if name in holder:
+                holder[name] = _dump_floats(holder[name]) if name == "logprobs" else holder[name].tolist()
+    return data
+
+
+def _dump(episode: Episode) -> Json:
+    """Return the episode as JSON values and arrays."""
     return {
         **dump_plain(episode),
         "task": dump_task(episode.task),
@@ -63,13 +74,40 @@ def decode_record(line: bytes) -> Any:
 
 
 def encode_episode(episode: Episode, report: Report | None = None) -> bytes:
-    """Return the episode as a line of the store."""
-    return encode_record({"kind": "episode", "episode": dump_episode(episode)}, report)
+    """Return the episode as a line of the store.
+
+    First in it are the few facts that an index needs. Samples that only repeat what their calls hold have no arrays.
+    """
+    data = _dump(episode)
+    for sample, dumped in zip(episode.samples, data["samples"], strict=True):
+        if repeats_calls(sample, episode.calls):
+            del dumped["ids"], dumped["logprobs"]
+            dumped |= {"length": len(sample.ids), "mask": sample.trained}
+    facts = {
+        **{"id": episode.id, "step": episode.step, "task_id": episode.task.task_id, "repeat": episode.repeat},
+        **{"completed": episode.completed, **judge_facts(episode.verdict)},
+    }
+    tokens = pack_arrays(data)
+    return encode_record({"kind": "episode", "facts": facts, "episode": data, "tokens": tokens}, report)
+
+
+def judge_facts(verdict: Verdict | Unjudged | None) -> Json:
+    """Return what an index keeps of a verdict."""
+    known = {} if verdict is None else {"reward": verdict.reward, "is_success": verdict.is_success}
+    return {"reward": None, "is_success": None, **known, "judge_failed": isinstance(verdict, Unjudged)}
+
+
+def unpack_record(record: Any) -> Any:
+    """Return a decoded record with the arrays of its episode, and without the facts that are read from it anyway."""
+    if "tokens" in record:
+        del record["facts"]
+        unpack_arrays(record["episode"], record.pop("tokens"))
+    return record
 
 
 def decode_episode(line: bytes) -> Episode:
     """Return the episode that `encode_episode` encoded."""
-    return load_episode(decode_record(line)["episode"])
+    return load_episode(unpack_record(decode_record(line))["episode"])
 
 
 def load_episode(data: Mapping[str, Any]) -> Episode:
@@ -78,6 +116,7 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
     One whose output an earlier version has stored and this one would have refused, such as a reward of 1e308, has failed.
     """
     output, refusal = load_output(data["output"])
+    calls = tuple(map(_load_call, data["calls"]))
     failures = tuple(Failure(**failure) for failure in data["failures"])
     if refusal is not None:
         failures += (Failure(reason="workflow_error", detail=refusal, attempt=len(failures)),)
@@ -86,8 +125,8 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
             **data,
             "task": load_task(data["task"]),
             "output": output,
-            "calls": tuple(_load_call(call) for call in data["calls"]),
-            "samples": tuple(_load_sample(sample) for sample in data["samples"]) if refusal is None else (),
+            "calls": calls,
+            "samples": tuple(_load_sample(sample, calls) for sample in data["samples"]) if refusal is None else (),
             "failures": failures,
             "verdict": None if refusal is not None else load_verdict(data["verdict"]),
             "findings": {name: tuple(Finding(**one) for one in found) for name, found in data["findings"].items()},
@@ -147,13 +186,7 @@ def load_verdict(data: Mapping[str, Any] | None) -> Verdict | Unjudged | None:
 
 
 def _dump_call(call: Call) -> Json:
-    return {
-        **dump_plain(call),
-        "prompt_ids": call.prompt_ids.tolist(),
-        "output_ids": call.output_ids.tolist(),
-        "logprobs": _dump_floats(call.logprobs),
-        "weights": [[span.start, span.version] for span in call.weights],
-    }
+    return {**dump_plain(call), "weights": [[span.start, span.version] for span in call.weights]}
 
 
 def _load_call(data: Mapping[str, Any]) -> Call:
@@ -171,21 +204,18 @@ def _load_call(data: Mapping[str, Any]) -> Call:
 
 
 def _dump_sample(sample: Sample) -> Json:
-    return {
-        **dump_plain(sample),
-        "ids": sample.ids.tolist(),
-        "mask": np.flatnonzero(sample.mask).tolist(),
-        "logprobs": _dump_floats(sample.logprobs[sample.mask]),
-    }
+    return {**dump_plain(sample), "mask": np.flatnonzero(sample.mask), "logprobs": sample.logprobs[sample.mask]}
 
 
-def _load_sample(data: Mapping[str, Any]) -> Sample:
-    ids = np.array(data["ids"], dtype=np.int32)
-    mask = np.zeros(len(ids), dtype=np.bool_)
-    mask[data["mask"]] = True
-    logprobs = np.zeros(len(ids), dtype=np.float32)
-    logprobs[mask] = np.array(data["logprobs"], dtype=np.float32)
-    return Sample(**{**data, "ids": ids, "mask": mask, "logprobs": logprobs, "calls": tuple(data["calls"])})
+def _load_sample(data: Mapping[str, Any], calls: Sequence[Call]) -> Sample:
+    if "length" in data:
+        ids, mask, logprobs = join_trained(calls, data["calls"], data["length"])
+    else:
+        ids = np.array(data["ids"], dtype=np.int32)
+        mask, logprobs = np.zeros(len(ids), dtype=np.bool_), np.zeros(len(ids), dtype=np.float32)
+        mask[data["mask"]] = True
+        logprobs[mask] = np.array(data["logprobs"], dtype=np.float32)
+    return _load(Sample, {**data, "ids": ids, "mask": mask, "logprobs": logprobs, "calls": tuple(data["calls"])})
 
 
 _POWERS = 10.0 ** np.arange(23)
