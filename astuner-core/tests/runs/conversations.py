@@ -38,7 +38,10 @@ def conversation(identity: str = "train/2/größe/1") -> Episode:
     paths = (((0, 1), (calls[0], calls[1])), ((2,), (calls[2],)))
     samples = []
     for trained, parts in paths:
-        ids = [*(() if trained != (2,) else calls[0].prompt_ids), *(i for one in parts for i in (*one.prompt_ids, *one.output_ids))]
+        ids = [
+            *(() if trained != (2,) else calls[0].prompt_ids),
+            *(i for one in parts for i in (*one.prompt_ids, *one.output_ids)),
+        ]
         mask = [*(() if trained != (2,) else [False] * 3)]
         mask += [flag for one in parts for flag in [False] * len(one.prompt_ids) + [True] * len(one.output_ids)]
         logprobs = np.zeros(len(ids), np.float32)

@@ -82,5 +82,5 @@ def test_a_damaged_line_is_refused(place: int) -> None:
 
 
 def test_half_a_surrogate_pair_is_mended() -> None:
-    line = seal(encode_episode(episode()).replace(b'"content":"3"', b'"content":"\\ud83d!"'))
+    line = seal(encode_as_before(episode()).replace(b'"content":"3"', b'"content":"\\ud83d!"'))
     assert read_outline(line)["episode"]["calls"][0]["reply"]["content"] == "\ufffd!"

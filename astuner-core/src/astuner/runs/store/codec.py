@@ -1,9 +1,10 @@
-"""Episodes as JSON and back, exactly. Lines of the store have their arrays packed; elsewhere floats have nine significant digits."""
+"""Episodes as JSON and back, exactly: float32 values survive in nine significant digits, and packed in a line bit for bit."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from astuner.contract.plain_values import DEEPEST_RECORD, make_plain, read_text
 from astuner.contract.schema import Call, Episode, Failure, Finding, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
 from astuner.contract.user_values.outputs import check_output
 from astuner.contract.user_values.verdicts import check_verdict
-from astuner.runs.store.packed_tokens import join_trained, pack_arrays, repeats_calls, unpack_arrays
+from astuner.runs.store.packed_calls import fill_arrays, join_trained, pack_calls, repeats_calls, unpack_calls
 
 Json = dict[str, Any]
 Report = Callable[[str], None]
@@ -84,11 +85,13 @@ def encode_episode(episode: Episode, report: Report | None = None) -> bytes:
             del dumped["ids"], dumped["logprobs"]
             dumped |= {"length": len(sample.ids), "mask": sample.trained}
     facts = {
-        **{"id": episode.id, "step": episode.step, "task_id": episode.task.task_id, "repeat": episode.repeat},
-        **{"completed": episode.completed, **judge_facts(episode.verdict)},
+        **{name: data[name] for name in ("id", "step", "repeat")},
+        "task_id": episode.task.task_id,
+        "completed": episode.completed,
+        **judge_facts(episode.verdict),
     }
-    tokens = pack_arrays(data)
-    return encode_record({"kind": "episode", "facts": facts, "episode": data, "tokens": tokens}, report)
+    packed = pack_calls(data, partial(encode_record, report=report))
+    return encode_record({"kind": "episode", "facts": facts, "episode": data, "packed": packed}, report)
 
 
 def judge_facts(verdict: Verdict | Unjudged | None) -> Json:
@@ -97,11 +100,17 @@ def judge_facts(verdict: Verdict | Unjudged | None) -> Json:
     return {"reward": None, "is_success": None, **known, "judge_failed": isinstance(verdict, Unjudged)}
 
 
-def unpack_record(record: Any) -> Any:
-    """Return a decoded record with the arrays of its episode, and without the facts that are read from it anyway."""
-    if "tokens" in record:
+def unpack_record(record: Any, *, arrays: bool = True) -> Any:
+    """Return a decoded record with the calls and the samples of its episode, and without the facts that follow from it.
+
+    Without `arrays` these have lengths in their place, and samples that only repeat what their calls hold have none.
+    """
+    if "packed" in record:
         del record["facts"]
-        unpack_arrays(record["episode"], record.pop("tokens"))
+        head, values = unpack_calls(record.pop("packed"))
+        record["episode"] |= decode_record(head)
+        if arrays:
+            fill_arrays(record["episode"], values)
     return record
 
 

@@ -1,10 +1,10 @@
-"""The token arrays of an episode as one text at the end of its line: ids, trained positions and float32, bit for bit."""
+"""What the calls and the samples of an episode hold as one text at the end of its line: messages and arrays, bit for bit."""
 
 from __future__ import annotations
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,46 +12,54 @@ import numpy as np
 from astuner.contract.schema import Call, Sample
 from astuner.contract.token_streams import find_stretches, index_calls, join_ids
 
-_FIELDS = (("calls", "prompt_ids"), ("calls", "output_ids"), ("samples", "ids"), ("samples", "mask"))
+_INTEGERS = (("calls", "prompt_ids"), ("calls", "output_ids"), ("samples", "ids"), ("samples", "mask"))
 _FLOATS = (("calls", "logprobs"), ("samples", "logprobs"))
 _LONG = 256
-"""Values from which on compressing each significance on its own gains more than its header takes."""
+"""Bytes from which on statistics of their own gain more than they take."""
 
 Places = list[tuple[dict[str, Any], str]]
 
 
-def pack_arrays(episode: dict[str, Any]) -> str:
-    """Replace the arrays of a dumped episode by their lengths, and return what they hold."""
-    parts, packer = [], zlib.compressobj(wbits=-15)
-    for fields, kind in ((_FIELDS, "<i4"), (_FLOATS, "<f4")):
+def pack_calls(episode: dict[str, Any], encode: Callable[[dict[str, Any]], bytes]) -> str:
+    """Take the calls and the samples out of a dumped episode, and return them compressed: JSON, then its arrays."""
+    packer, planes = zlib.compressobj(wbits=-15), []
+    for fields, kind in ((_INTEGERS, "<i4"), (_FLOATS, "<f4")):
         places = _find_places(episode, fields)
         values = np.concatenate([np.empty(0, kind), *(holder[name] for holder, name in places)], dtype=kind, casting="unsafe")
         for holder, name in places:
             holder[name] = len(holder[name])
         # All lowest bytes first, then those above: each place has statistics of its own.
-        for plane in values.view(np.uint8).reshape(-1, 4).T:
-            parts.append(packer.compress(plane.tobytes()))
-            parts += [packer.flush(zlib.Z_SYNC_FLUSH)] if len(plane) >= _LONG else []
+        planes += [plane.tobytes() for plane in values.view(np.uint8).reshape(-1, 4).T]
+    head = encode({name: episode.pop(name) for name in ("calls", "samples")})
+    parts = [
+        packer.compress(part) + packer.flush(zlib.Z_SYNC_FLUSH if len(part) >= _LONG else zlib.Z_NO_FLUSH)
+        for part in (head, *planes)
+    ]
     return b64encode(b"".join((*parts, packer.flush()))).decode()
 
 
-def unpack_arrays(episode: dict[str, Any], packed: str) -> None:
-    """Undo `pack_arrays`; raises ValueError if the lengths are not those of what was packed."""
+def unpack_calls(packed: str) -> tuple[bytes, bytes]:
+    """Return the JSON and the arrays that `pack_calls` packed; raises ValueError for anything else."""
     try:
-        content = zlib.decompress(b64decode(packed, validate=True), wbits=-15)
+        head, _, arrays = zlib.decompress(b64decode(packed, validate=True), wbits=-15).partition(b"\n")
     except zlib.error as error:
-        raise ValueError(f"its tokens cannot be read: {error}") from error
-    for fields, kind in ((_FIELDS, "<i4"), (_FLOATS, "<f4")):
+        raise ValueError(f"its calls cannot be read: {error}") from error
+    return head, arrays
+
+
+def fill_arrays(episode: dict[str, Any], arrays: bytes) -> None:
+    """Replace the lengths of arrays by them; raises ValueError if they are not those of what was packed."""
+    for fields, kind in ((_INTEGERS, "<i4"), (_FLOATS, "<f4")):
         places = _find_places(episode, fields)
         ends = np.cumsum([0, *(holder[name] for holder, name in places)]).tolist()
         size = 4 * ends[-1]
-        if size > len(content):
+        if size > len(arrays):
             raise ValueError("it has fewer tokens than it says")
-        planes, content = np.frombuffer(content[:size], np.uint8).reshape(4, ends[-1]), content[size:]
+        planes, arrays = np.frombuffer(arrays[:size], np.uint8).reshape(4, ends[-1]), arrays[size:]
         values = np.ascontiguousarray(planes.T).view(kind).ravel()
         for (holder, name), start, end in zip(places, ends, ends[1:], strict=False):
             holder[name] = values[start:end]
-    if content:
+    if arrays:
         raise ValueError("it has more tokens than it says")
 
 
