@@ -22,7 +22,6 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from astuner.cli.runs import runs
 from astuner.contract.schema import Call, Episode, Sample, Task, Verdict, WeightSpan, WorkflowOutput
 from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
 from astuner.runs.store.codec import dump_episode, dump_verdict, encode_episode, encode_record, load_episode
@@ -30,6 +29,7 @@ from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_index import EpisodeIndex
 from astuner.runs.store.episode_store import StoredEpisodes
 from astuner.runs.store.store_lines import read_line, seal
+from astuner_tools.runs import runs
 
 TURNS = 5
 SIBLINGS, GROUPS = 8, 4
@@ -164,7 +164,7 @@ def write_runs(home: Path, count: int, steps: int) -> None:
     for number in range(count):
         directory = RunDirectory(home / f"run-{number:03d}")
         directory.open()
-        directory.write_run({"backbone": "local", "experiment_name": directory.path.name})
+        directory.write_run({"backbone": "local", "experiment_name": directory.path.name, "total_training_steps": steps})
         directory.write_config(given="", resolved=yaml.safe_dump(resolved), native={})
         metrics = JsonlLogger(directory.metrics)
         others = {f"signal/metric_{key}": key / 7 for key in range(60)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from astuner.contract.plain_values import DEEPEST_RECORD, make_plain, read_text
 from astuner.contract.schema import Call, Episode, Failure, Finding, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
 from astuner.contract.user_values.outputs import check_output
 from astuner.contract.user_values.verdicts import check_verdict
-from astuner.runs.store.packed_calls import fill_arrays, join_trained, pack_calls, repeats_calls, unpack_calls
+from astuner.runs.store.packed_calls import fill_arrays, pack_calls, unpack_calls
 
 Json = dict[str, Any]
 Report = Callable[[str], None]
@@ -75,23 +75,17 @@ def decode_record(line: bytes) -> Any:
 
 
 def encode_episode(episode: Episode, report: Report | None = None) -> bytes:
-    """Return the episode as a line of the store.
-
-    First in it are the few facts that an index needs. Samples that only repeat what their calls hold have no arrays.
-    """
+    """Return the episode as a line of the store, which begins with the few facts that an index needs."""
     data = _dump(episode)
-    for sample, dumped in zip(episode.samples, data["samples"], strict=True):
-        if repeats_calls(sample, episode.calls):
-            del dumped["ids"], dumped["logprobs"]
-            dumped |= {"length": len(sample.ids), "mask": sample.trained}
-    facts = {
-        **{name: data[name] for name in ("id", "step", "repeat")},
-        "task_id": episode.task.task_id,
-        "completed": episode.completed,
-        **judge_facts(episode.verdict),
-    }
+    facts = read_facts(data, episode.completed, episode.verdict)
     packed = pack_calls(data, partial(encode_record, report=report))
     return encode_record({"kind": "episode", "facts": facts, "episode": data, "packed": packed}, report)
+
+
+def read_facts(data: Json, completed: bool, verdict: Verdict | Unjudged | None) -> Json:
+    """Return what an index keeps of a dumped episode."""
+    place = {"id": data["id"], "step": data["step"], "task_id": data["task"]["task_id"], "repeat": data["repeat"]}
+    return {**place, "completed": completed, **judge_facts(verdict)}
 
 
 def judge_facts(verdict: Verdict | Unjudged | None) -> Json:
@@ -101,10 +95,7 @@ def judge_facts(verdict: Verdict | Unjudged | None) -> Json:
 
 
 def unpack_record(record: Any, *, arrays: bool = True) -> Any:
-    """Return a decoded record with the calls and the samples of its episode, and without the facts that follow from it.
-
-    Without `arrays` these have lengths in their place, and samples that only repeat what their calls hold have none.
-    """
+    """Return a decoded record with the calls and samples of its episode, with lengths in place of `arrays` if they are unwanted."""
     if "packed" in record:
         del record["facts"]
         head, values = unpack_calls(record.pop("packed"))
@@ -125,7 +116,6 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
     One whose output an earlier version has stored and this one would have refused, such as a reward of 1e308, has failed.
     """
     output, refusal = load_output(data["output"])
-    calls = tuple(map(_load_call, data["calls"]))
     failures = tuple(Failure(**failure) for failure in data["failures"])
     if refusal is not None:
         failures += (Failure(reason="workflow_error", detail=refusal, attempt=len(failures)),)
@@ -134,8 +124,8 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
             **data,
             "task": load_task(data["task"]),
             "output": output,
-            "calls": calls,
-            "samples": tuple(_load_sample(sample, calls) for sample in data["samples"]) if refusal is None else (),
+            "calls": tuple(_load_call(call) for call in data["calls"]),
+            "samples": tuple(_load_sample(sample) for sample in data["samples"]) if refusal is None else (),
             "failures": failures,
             "verdict": None if refusal is not None else load_verdict(data["verdict"]),
             "findings": {name: tuple(Finding(**one) for one in found) for name, found in data["findings"].items()},
@@ -216,28 +206,15 @@ def _dump_sample(sample: Sample) -> Json:
     return {**dump_plain(sample), "mask": np.flatnonzero(sample.mask), "logprobs": sample.logprobs[sample.mask]}
 
 
-def _load_sample(data: Mapping[str, Any], calls: Sequence[Call]) -> Sample:
-    if "length" in data:
-        ids, mask, logprobs = join_trained(calls, data["calls"], data["length"])
-    else:
-        ids = np.array(data["ids"], dtype=np.int32)
-        mask, logprobs = np.zeros(len(ids), dtype=np.bool_), np.zeros(len(ids), dtype=np.float32)
-        mask[data["mask"]] = True
-        logprobs[mask] = np.array(data["logprobs"], dtype=np.float32)
-    return _load(Sample, {**data, "ids": ids, "mask": mask, "logprobs": logprobs, "calls": tuple(data["calls"])})
-
-
-_POWERS = 10.0 ** np.arange(23)
-"""All powers of ten that are exact in float64."""
+def _load_sample(data: Mapping[str, Any]) -> Sample:
+    ids = np.array(data["ids"], dtype=np.int32)
+    mask = np.zeros(len(ids), dtype=np.bool_)
+    mask[data["mask"]] = True
+    logprobs = np.zeros(len(ids), dtype=np.float32)
+    logprobs[mask] = np.array(data["logprobs"], dtype=np.float32)
+    return Sample(**{**data, "ids": ids, "mask": mask, "logprobs": logprobs, "calls": tuple(data["calls"])})
 
 
 def _dump_floats(values: np.ndarray) -> list[float]:
     """Return float32 values rounded to nine significant digits."""
-    exact = values.astype(np.float64)
-    sizes = np.abs(exact)
-    if not ((sizes == 0) | ((sizes > 1e-12) & (sizes < 1e8))).all():
-        return [float(f"{value:.9g}") for value in exact.tolist()]
-    # The nine digits and the power of ten are exact, so their quotient is the float64 that Python reads for the same digits.
-    powers = _POWERS[8 - np.floor(np.log10(np.where(sizes > 0, sizes, 1.0))).astype(np.intp)]
-    rounded: list[float] = (np.rint(exact * powers) / powers).tolist()
-    return rounded
+    return [float(f"{value:.9g}") for value in values.tolist()]

@@ -9,8 +9,8 @@ from typing import Any
 from attrs import define, field
 
 from astuner.contract.schema import Episode
-from astuner.runs.store.codec import judge_facts, load_episode, load_output, load_verdict
-from astuner.runs.store.store_lines import UNREADABLE, read_episode_step, read_line, read_records
+from astuner.runs.store.codec import judge_facts, load_episode, load_output, load_verdict, read_facts
+from astuner.runs.store.store_lines import UNREADABLE, read_line, read_place, read_records
 
 
 @define(eq=False)
@@ -93,10 +93,10 @@ class EpisodeIndex:
         return episode if verdict is None else episode.with_verdict(verdict)
 
     def _wants(self, line: bytes) -> bool:
-        step = read_episode_step(line)
+        kind, step = read_place(line)
         if step is None or self.step in (None, step):
             return True
-        self.steps.add(step)
+        self.steps.update({step} if kind == "episode" else ())
         return False
 
     def _add_episode(self, record: dict[str, Any], offset: int) -> None:
@@ -105,7 +105,9 @@ class EpisodeIndex:
         if self.step not in (None, facts["step"]):
             return
         try:
-            indexed = IndexedEpisode(**(facts if "facts" in record else _find_facts(facts)), offset=offset)
+            if "facts" not in record:
+                facts = read_facts(facts, load_output(facts["output"])[0] is not None, load_verdict(facts["verdict"]))
+            indexed = IndexedEpisode(**facts, offset=offset)
         except UNREADABLE:
             self.lost.append(str(facts["id"]))
             return
@@ -118,16 +120,6 @@ class EpisodeIndex:
                 for name, value in judge_facts(load_verdict(data)).items():
                     setattr(indexed, name, value)
                 indexed.verdict_offset = offset
-
-
-def _find_facts(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of an episode that an older version has stored without them."""
-    return {
-        **{name: data[name] for name in ("id", "step", "repeat")},
-        "task_id": data["task"]["task_id"],
-        "completed": load_output(data["output"])[0] is not None,
-        **judge_facts(load_verdict(data["verdict"])),
-    }
 
 
 def _read_at(file: Any, offset: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from astuner.contract.schema import Episode, Group, Split, Unjudged, Verdict
 from astuner.runs.store.atomic import explain_os_errors, sync_directory
 from astuner.runs.store.codec import Report, dump_verdict, encode_episode, encode_record, load_episode, load_verdict
-from astuner.runs.store.store_lines import UNREADABLE, read_line, read_records, read_step, seal
+from astuner.runs.store.store_lines import UNREADABLE, read_line, read_place, read_records, seal
 from astuner.shared.private_files import open_private
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
@@ -76,7 +76,8 @@ class StoredEpisodes:
 
         def wants(line: bytes) -> bool:
             nonlocal latest, failed
-            if (step := read_step(line)) is not None and step > latest:
+            _, step = read_place(line)
+            if step is not None and step > latest:
                 latest, failed = step, set()
             return step is None or step >= first
 
@@ -256,14 +257,6 @@ def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> 
     for indexed in index:
         if (episode := index.load(indexed)) is not None:
             yield episode
-
-
-def find_last_cut(directory: Path, split: Split) -> int | None:
-    """Return the step after which the episodes were cut off last; None if something was stored since, or nothing was cut."""
-    record = None
-    for _, each in read_records(directory / f"{split}.jsonl", brief=True):
-        record = each
-    return record["step"] if record is not None and record["kind"] == "cut" else None
 
 
 def _is_after(identity: str, split: Split, step: int) -> bool:

@@ -9,15 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from astuner.contract.schema import Call, Sample
-from astuner.contract.token_streams import find_stretches, index_calls, join_ids
-
 _INTEGERS = (("calls", "prompt_ids"), ("calls", "output_ids"), ("samples", "ids"), ("samples", "mask"))
 _FLOATS = (("calls", "logprobs"), ("samples", "logprobs"))
 _LONG = 256
 """Bytes from which on statistics of their own gain more than they take."""
-
-Places = list[tuple[dict[str, Any], str]]
 
 
 def pack_calls(episode: dict[str, Any], encode: Callable[[dict[str, Any]], bytes]) -> str:
@@ -63,35 +58,5 @@ def fill_arrays(episode: dict[str, Any], arrays: bytes) -> None:
         raise ValueError("it has more tokens than it says")
 
 
-def _find_places(episode: dict[str, Any], fields: Sequence[tuple[str, str]]) -> Places:
-    return [(one, name) for group, name in fields for one in episode[group] if "length" not in one]
-
-
-def join_trained(calls: Sequence[Call], trained: Sequence[int], length: int) -> tuple[Any, Any, Any]:
-    """Return the ids, the mask and the log-probabilities of a row in which all that these calls have sampled is trained.
-
-    Raises one of `UNREADABLE` if the stream of the last one is shorter, or has no beginning.
-    """
-    if any(call.parent is not None and call.parent >= call.index for call in calls):
-        raise ValueError("a call continues a later one")
-    path = find_stretches(index_calls(calls), trained[-1])
-    ids = join_ids(path)[:length]
-    if len(ids) < length:
-        raise ValueError("a sample is longer than its calls")
-    mask, logprobs = np.zeros(length, np.bool_), np.zeros(length, np.float32)
-    for part in path:
-        if part.call.index in trained:
-            first = part.start + part.fed
-            mask[first : first + part.sampled] = True
-            logprobs[first : first + part.sampled] = part.call.logprobs[: min(part.sampled, max(0, length - first))]
-    return ids, mask, logprobs
-
-
-def repeats_calls(sample: Sample, calls: Sequence[Call]) -> bool:
-    """Whether `join_trained` makes the arrays of a sample out of its calls, bit for bit."""
-    try:
-        ids, mask, logprobs = join_trained(calls, sample.calls, len(sample.ids))
-    except (ValueError, LookupError, TypeError):
-        return False
-    own = np.where(sample.mask, sample.logprobs, np.float32(0))
-    return np.array_equal(ids, sample.ids) and np.array_equal(mask, sample.mask) and logprobs.tobytes() == own.tobytes()
+def _find_places(episode: dict[str, Any], fields: Sequence[tuple[str, str]]) -> list[tuple[dict[str, Any], str]]:
+    return [(one, name) for group, name in fields for one in episode[group]]

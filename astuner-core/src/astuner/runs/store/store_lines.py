@@ -15,9 +15,10 @@ from astuner.shared.private_files import open_stored
 _SEAL = b'{"crc":"%08x",'
 _PREFIX = b'{"crc":"'
 _SEALED = len(_SEAL % 0)
-_LINE = rb'\{"crc":"[0-9a-f]{8}","kind":"(?:episode","%s":\{"id":"[a-z]+/'
-_STEP = re.compile(_LINE % b"(?:facts|episode)" + rb'([0-9]+)/|verdicts","step":([0-9]+),)')
-_FACTS = re.compile(_LINE % b"facts" + rb"[0-9]+/)")
+_PLACE = re.compile(
+    rb'\{"crc":"[0-9a-f]{8}","kind":"(?:(episode)","(?:facts|episode)":\{"id":"[a-z]+/|(verdicts)","step":)([0-9]+)[/,]'
+)
+_FACTS, _FACTS_END = b'"kind":"episode","facts":', b',"episode":{'
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What reading a record raises whose content is not what was written."""
@@ -49,25 +50,18 @@ def check_line(line: bytes) -> bytes:
     return b"{" + rest
 
 
-def read_step(line: bytes) -> int | None:
-    """Return the step of the episode or the verdicts of a line without decoding it; None if its beginning does not say so."""
-    found = _STEP.match(line)
-    return None if found is None else int(found[1] or found[2])
-
-
-def read_episode_step(line: bytes) -> int | None:
-    """Return the step of an episode's line without decoding it; None if its beginning does not say so."""
-    found = _STEP.match(line)
-    return None if found is None or found[1] is None else int(found[1])
+def read_place(line: bytes) -> tuple[str | None, int | None]:
+    """Return the kind and the step of an episode or verdicts without decoding the line; None if its beginning does not say so."""
+    found = _PLACE.match(line)
+    return (None, None) if found is None else ((found[1] or found[2]).decode(), int(found[3]))
 
 
 def _read_facts(line: bytes) -> dict[str, Any] | None:
     """Return the record of an episode with nothing but its facts; None if the line does not begin with them."""
-    if _FACTS.match(line) is None:
+    if not line.startswith(_FACTS, _SEALED):
         return None
     # No text has an unescaped quotation mark, so this is where the facts end.
-    begin, end = line.index(b'"facts":') + 8, line.index(b',"episode":{')
-    facts = json.loads(line[begin:end])
+    facts = json.loads(line[_SEALED + len(_FACTS) : line.index(_FACTS_END)])
     if facts["step"] != int(facts["id"].split("/", 2)[1]):
         raise ValueError("its facts are of another step than its id")
     return {"kind": "episode", "facts": facts}
