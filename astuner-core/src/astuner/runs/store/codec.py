@@ -95,7 +95,7 @@ def judge_facts(verdict: Verdict | Unjudged | None) -> Json:
 
 
 def unpack_record(record: Any, *, arrays: bool = True) -> Any:
-    """Return a decoded record with the calls and samples of its episode, with lengths in place of `arrays` if they are unwanted."""
+    """Return a decoded record with the calls and samples of its episode, or with lengths in place of arrays."""
     if "packed" in record:
         del record["facts"]
         head, values = unpack_calls(record.pop("packed"))
