@@ -15,9 +15,9 @@ import pytest
 
 from astuner.contract.errors import RunFailed, UsageError
 from astuner.runs.inspection.run import Run
+from astuner.runs.inspection.run_search import list_run_paths
 from astuner.runs.store.atomic import write_text
 from astuner.runs.store.directory import RunDirectory
-from astuner.runs.inspection.run_search import list_run_paths
 from astuner.runs.store.manifest import find_damage, write_manifest
 from astuner.shared.private_files import open_private, open_stored
 

@@ -71,7 +71,7 @@ def conversation(identity: str = "train/2/größe/1") -> Episode:
 
 
 def list_stored() -> list[Episode]:
-    """Return the episodes of `data/arrays_of_numbers.jsonl`, with their verdicts."""
+    """Return the episodes of `astuner-core/tests/runs/data/arrays_of_numbers.jsonl`, with their verdicts."""
     failed = Episode(
         id="train/2/größe/2",
         task=Task("Größe?", task_id="größe", metadata={"answer": "3"}),
