@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from astuner.contract.plain_values import DEEPEST_RECORD, make_plain, read_text
 from astuner.contract.schema import Call, Episode, Failure, Finding, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
 from astuner.contract.user_values.outputs import check_output
 from astuner.contract.user_values.verdicts import check_verdict
-from astuner.runs.store.packed_calls import fill_arrays, pack_calls, unpack_calls
+from astuner.runs.store.packed_arrays import pack_arrays, pack_bytes, unpack_arrays, unpack_bytes
 
 Json = dict[str, Any]
 Report = Callable[[str], None]
@@ -78,8 +77,9 @@ def encode_episode(episode: Episode, report: Report | None = None) -> bytes:
     """Return the episode as a line of the store, which begins with the few facts that an index needs."""
     data = _dump(episode)
     facts = read_facts(data, episode.completed, episode.verdict)
-    packed = pack_calls(data, partial(encode_record, report=report))
-    return encode_record({"kind": "episode", "facts": facts, "episode": data, "packed": packed}, report)
+    arrays = pack_arrays(data)
+    calls = pack_bytes(encode_record({name: data.pop(name) for name in ("calls", "samples")}, report))
+    return encode_record({"kind": "episode", "facts": facts, "episode": data, "calls": calls, "arrays": arrays}, report)
 
 
 def read_facts(data: Json, completed: bool, verdict: Verdict | Unjudged | None) -> Json:
@@ -96,12 +96,12 @@ def judge_facts(verdict: Verdict | Unjudged | None) -> Json:
 
 def unpack_record(record: Any, *, arrays: bool = True) -> Any:
     """Return a decoded record with the calls and samples of its episode, or with lengths in place of arrays."""
-    if "packed" in record:
+    if "arrays" in record:
         del record["facts"]
-        head, values = unpack_calls(record.pop("packed"))
-        record["episode"] |= decode_record(head)
+        packed = record.pop("arrays")
+        record["episode"] |= decode_record(unpack_bytes(record.pop("calls")))
         if arrays:
-            fill_arrays(record["episode"], values)
+            unpack_arrays(record["episode"], packed)
     return record
 
 

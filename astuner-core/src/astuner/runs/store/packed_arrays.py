@@ -1,10 +1,10 @@
-"""What the calls and the samples of an episode hold as one text at the end of its line: messages and arrays, bit for bit."""
+"""The arrays of an episode as one compressed text, bit for bit: ids, positions that are trained, and log-probabilities."""
 
 from __future__ import annotations
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ _LONG = 256
 """Bytes from which on statistics of their own gain more than they take."""
 
 
-def pack_calls(episode: dict[str, Any], encode: Callable[[dict[str, Any]], bytes]) -> str:
-    """Take the calls and the samples out of a dumped episode, and return them compressed: JSON, then its arrays."""
-    packer, planes = zlib.compressobj(wbits=-15), []
+def pack_arrays(episode: dict[str, Any]) -> str:
+    """Replace the arrays of a dumped episode by their lengths, and return what they hold as one text."""
+    planes = []
     for fields, kind in ((_INTEGERS, "<i4"), (_FLOATS, "<f4")):
         places = _find_places(episode, fields)
         values = np.concatenate([np.empty(0, kind), *(holder[name] for holder, name in places)], dtype=kind, casting="unsafe")
@@ -25,25 +25,28 @@ def pack_calls(episode: dict[str, Any], encode: Callable[[dict[str, Any]], bytes
             holder[name] = len(holder[name])
         # All lowest bytes first, then those above: each place has statistics of its own.
         planes += [plane.tobytes() for plane in values.view(np.uint8).reshape(-1, 4).T]
-    head = encode({name: episode.pop(name) for name in ("calls", "samples")})
-    parts = [
-        packer.compress(part) + packer.flush(zlib.Z_SYNC_FLUSH if len(part) >= _LONG else zlib.Z_NO_FLUSH)
-        for part in (head, *planes)
-    ]
-    return b64encode(b"".join((*parts, packer.flush()))).decode()
+    return pack_bytes(*planes)
 
 
-def unpack_calls(packed: str) -> tuple[bytes, bytes]:
-    """Return the JSON and the arrays that `pack_calls` packed; raises ValueError for anything else."""
+def pack_bytes(*parts: bytes) -> str:
+    """Return parts as one compressed text."""
+    packer = zlib.compressobj(wbits=-15)
+    ends = [zlib.Z_SYNC_FLUSH if len(part) >= _LONG else zlib.Z_NO_FLUSH for part in parts]
+    packed = [packer.compress(part) + packer.flush(end) for part, end in zip(parts, ends, strict=True)]
+    return b64encode(b"".join((*packed, packer.flush()))).decode()
+
+
+def unpack_bytes(packed: str) -> bytes:
+    """Return what `pack_bytes` packed; raises ValueError for anything else."""
     try:
-        head, _, arrays = zlib.decompress(b64decode(packed, validate=True), wbits=-15).partition(b"\n")
+        return zlib.decompress(b64decode(packed, validate=True), wbits=-15)
     except zlib.error as error:
-        raise ValueError(f"its calls cannot be read: {error}") from error
-    return head, arrays
+        raise ValueError(f"it cannot be decompressed: {error}") from error
 
 
-def fill_arrays(episode: dict[str, Any], arrays: bytes) -> None:
-    """Replace the lengths of arrays by them; raises ValueError if they are not those of what was packed."""
+def unpack_arrays(episode: dict[str, Any], packed: str) -> None:
+    """Undo `pack_arrays`; raises ValueError if the lengths are not those of what was packed."""
+    arrays = unpack_bytes(packed)
     for fields, kind in ((_INTEGERS, "<i4"), (_FLOATS, "<f4")):
         places = _find_places(episode, fields)
         ends = np.cumsum([0, *(holder[name] for holder, name in places)]).tolist()
