@@ -19,6 +19,8 @@ ALL = [name for name in ("tensorboard", "wandb", "swanlab", "trackio", "mlflow")
 JUDGE = """\
 from attrs import field, frozen
 
+from astuner.runs.store.store_lines import read_records
+
 class Mine:
     @frozen(kw_only=True)
     class Options:
@@ -118,6 +120,9 @@ def find_leaks(directory: Path) -> list[tuple[str, str]]:
     for path in directory.rglob("*"):
         if path.is_file():
             content = path.read_bytes()
+            if path.parent.name == "episodes":
+                # Calls are compressed.
+                content += str(list(read_records(path))).encode()
             found += [(str(path.relative_to(directory)), kind) for kind, secret in SECRET.items() if secret.encode() in content]
     return found
 
