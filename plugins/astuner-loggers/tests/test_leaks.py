@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from astuner.runs.store.store_lines import read_records
+
 pytest.importorskip("openai", reason="the debug backbone needs astuner-core[rollout]")
 
 ALL = [name for name in ("tensorboard", "wandb", "swanlab", "trackio", "mlflow") if find_spec(name)]
 JUDGE = """\
 from attrs import field, frozen
-
-from astuner.runs.store.store_lines import read_records
 
 class Mine:
     @frozen(kw_only=True)
