@@ -80,7 +80,8 @@ def test_the_facts_in_a_line_are_those_of_the_whole_episode(made: list[Episode],
         (home / name).write_bytes(b"".join(seal(encode(one)) for one in made))
         found.append(list(map(describe, EpisodeIndex(home / name))))
     assert found[0] == found[1]
-    assert {one["id"] for one in found[0]} == {one.id for one in made}
+    known = {one.id: (one.completed, one.task.task_id, one.reward, one.is_success) for one in made}
+    assert {one["id"]: (one["completed"], one["task_id"], one["reward"], one["is_success"]) for one in found[0]} == known
 
 
 @pytest.mark.parametrize("made", [conversation(), episode()], ids=["conversation", "one call"])
