@@ -23,8 +23,7 @@ from astuner.runs.store.codec import (
     load_verdict,
     unpack_record,
 )
-from astuner.runs.store.episode_index import EpisodeIndex
-from astuner.runs.store.episode_store import SPLITS
+from astuner.runs.store.episode_store import SPLITS, read_episodes
 from astuner.runs.store.store_lines import read_records
 
 
@@ -185,9 +184,7 @@ def store_leftovers(directory: Path, episodes: Path, store: EpisodeStore) -> Non
     `episodes` is the directory of the store. What this start has cut off is left out: other weights sampled it.
     """
     cuts = {split: _find_last_cut(episodes / f"{split}.jsonl") for split in SPLITS}
-    found = [one for split in SPLITS for one in EpisodeIndex(episodes / f"{split}.jsonl")]
-    stored = {one.id for one in found}
-    judged = {one.id for one in found if one.judge_failed or one.reward is not None}
+    stored = {episode.id: episode.verdict for split in SPLITS for episode in read_episodes(episodes, split)}
     for one in SpoolTail(directory, store).new():
         played = one.episode if isinstance(one, PlayedEpisode) else one.group if isinstance(one, JudgedGroup) else None
         cut = None if played is None else cuts[played.split]
@@ -195,7 +192,7 @@ def store_leftovers(directory: Path, episodes: Path, store: EpisodeStore) -> Non
             continue
         if isinstance(one, PlayedEpisode) and one.episode.id in stored:
             continue
-        if isinstance(one, JudgedGroup) and all(episode.id in judged for episode in one.group.episodes):
+        if isinstance(one, JudgedGroup) and all(stored.get(episode.id) is not None for episode in one.group.episodes):
             continue
         keep(one, store)
     store.sync()
