@@ -1,6 +1,6 @@
 """A run of a given size for the viewer: texts, tokens and verdicts as a training process stores them.
 
-At full size it has 10,000 episodes in 5 GB, and one of 100,000 tokens. A few dozen episodes are made, and stored again and again
+At full size it has 10,000 episodes of 15,600 tokens, and one of 100,000. A few dozen are made, and stored again and again
 under other ids. Needs `tokenizers`; the tokenizer is trained on the spot.
 """
 
@@ -27,8 +27,6 @@ LONG_TASK = "long"
 LONG_EPISODE = f"train/1/{LONG_TASK}/0"
 """The id of the episode with many tokens."""
 TEMPLATES = 32
-PLACE = "train/0/TASKTASK/0"
-"""The id that templates have."""
 
 
 @frozen(kw_only=True)
@@ -36,15 +34,15 @@ class Size:
     """How much is stored."""
 
     episodes: int
-    bytes_each: int
-    """Of an episode's line, about."""
+    tokens_each: int
+    """Of an episode, about; half of them are sampled."""
     long_tokens: int
     groups: int = 25
     """In a step."""
 
 
-FULL = Size(episodes=10_000, bytes_each=500_000, long_tokens=100_000)
-SMALL = Size(episodes=200, bytes_each=100_000, long_tokens=20_000, groups=5)
+FULL = Size(episodes=10_000, tokens_each=15_600, long_tokens=100_000)
+SMALL = Size(episodes=200, tokens_each=3_100, long_tokens=20_000, groups=5)
 
 
 def write_store(path: Path, *, small: bool = False, size: Size | None = None, texts: Sequence[str] = ()) -> None:
@@ -52,11 +50,11 @@ def write_store(path: Path, *, small: bool = False, size: Size | None = None, te
     size = size or (SMALL if small else FULL)
     directory = _begin_run(path)
     metrics = JsonlLogger(directory.metrics)
-    templates = [_encode_template(_make_episode(number, size.bytes_each, texts)) for number in range(TEMPLATES)]
+    templates = [_converse(number, turns=6, tokens=size.tokens_each, texts=texts) for number in range(TEMPLATES)]
     directory.episodes.mkdir(mode=0o700)
     random = np.random.default_rng(1)
     with open_private(directory.episodes / "train.jsonl", "wb") as file:
-        long = _make_long_episode(size.long_tokens)
+        long = _place(_converse(TEMPLATES + 1, turns=40, tokens=size.long_tokens, texts=()), 1, LONG_TASK, 0)
         file.write(seal(encode_episode(long)))
         file.write(_encode_verdicts(1, LONG_TASK, [long.id], np.ones(1)))
         for group in range(max(1, size.episodes // SIBLINGS)):
@@ -74,7 +72,7 @@ def append_step(path: Path, *, siblings: int = SIBLINGS) -> int:
     directory = RunDirectory(path)
     rows = directory.metrics.read_text(encoding="utf-8").splitlines()
     step = json.loads(rows[-1])["step"] + 1 if rows else 1
-    templates = [_encode_template(_make_episode(number, 20_000, ())) for number in range(siblings)]
+    templates = [_converse(number, turns=6, tokens=600, texts=()) for number in range(siblings)]
     with open_private(directory.episodes / "train.jsonl", "ab") as file:
         _write_group(file, step, f"late-{step:04d}", templates, np.random.default_rng(step))
     metrics = JsonlLogger(directory.metrics)
@@ -99,12 +97,12 @@ def _begin_run(path: Path) -> RunDirectory:
     return directory
 
 
-def _write_group(file: Any, step: int, task: str, templates: Sequence[tuple[bytes, ...]], random: np.random.Generator) -> None:
+def _write_group(file: Any, step: int, task: str, templates: Sequence[Episode], random: np.random.Generator) -> None:
     rewards = (random.random(SIBLINGS) < 0.5).astype(float)
     ids = [f"train/{step}/{task}/{repeat}" for repeat in range(SIBLINGS)]
-    for repeat, identity in enumerate(ids):
-        parts = templates[int(random.integers(len(templates)))]
-        file.write(seal(_fill_template(parts, identity, step, task, repeat)))
+    for repeat in range(SIBLINGS):
+        template = templates[int(random.integers(len(templates)))]
+        file.write(seal(encode_episode(_place(template, step, task, repeat))))
     file.write(_encode_verdicts(step, task, ids, rewards))
 
 
@@ -124,38 +122,11 @@ def _encode_verdicts(step: int, task: str, ids: Sequence[str], rewards: np.ndarr
     return seal(encode_record(record))
 
 
-def _encode_template(episode: Episode) -> tuple[bytes, ...]:
-    """Return the line of an episode, cut where its id, its task and its numbers are."""
-    line = encode_episode(episode)
-    marks = (f'"{PLACE}"', '"TASKTASK"', '"step":0,"repeat":0', '"repeat":0')
-    parts = [line]
-    for mark in marks:
-        cut = b"\0" + mark.encode() + b"\0"
-        parts = [piece for part in parts for piece in part.replace(mark.encode(), cut).split(b"\0")]
-    return tuple(parts)
-
-
-def _fill_template(parts: Sequence[bytes], identity: str, step: int, task: str, repeat: int) -> bytes:
-    values = {
-        f'"{PLACE}"'.encode(): f'"{identity}"'.encode(),
-        b'"TASKTASK"': f'"{task}"'.encode(),
-        b'"step":0,"repeat":0': b'"step":%d,"repeat":%d' % (step, repeat),
-        b'"repeat":0': b'"repeat":%d' % repeat,
-        b'"step":0,': b'"step":%d,' % step,
-    }
-    return b"".join(values.get(part, part) for part in parts)
-
-
-def _make_episode(seed: int, size: int, texts: Sequence[str]) -> Episode:
-    # A sampled token takes about 48 bytes of a line, one that was fed 16; about half are sampled.
-    return _converse(seed, turns=6, tokens=max(60, size // 32), texts=texts)
-
-
-def _make_long_episode(tokens: int) -> Episode:
-    episode = _converse(TEMPLATES + 1, turns=40, tokens=tokens, texts=())
-    samples = tuple(evolve(sample, episode_id=LONG_EPISODE, task_id=LONG_TASK) for sample in episode.samples)
-    task = evolve(episode.task, task_id=LONG_TASK)
-    return evolve(episode, id=LONG_EPISODE, task=task, step=1, samples=samples)
+def _place(episode: Episode, step: int, task: str, repeat: int) -> Episode:
+    """Return an episode under another id."""
+    identity = f"train/{step}/{task}/{repeat}"
+    samples = tuple(evolve(one, episode_id=identity, task_id=task, repeat=repeat) for one in episode.samples)
+    return evolve(episode, id=identity, task=evolve(episode.task, task_id=task), step=step, repeat=repeat, samples=samples)
 
 
 def _converse(seed: int, *, turns: int, tokens: int, texts: Sequence[str]) -> Episode:
@@ -194,8 +165,8 @@ def _converse(seed: int, *, turns: int, tokens: int, texts: Sequence[str]) -> Ep
     logprobs = np.zeros(len(stream), np.float32)
     logprobs[trained] = np.concatenate([call.logprobs for call in calls])
     sample = Sample(
-        episode_id=PLACE,
-        task_id="TASKTASK",
+        episode_id="",
+        task_id="",
         repeat=0,
         agent="agent",
         ids=np.array(stream, np.int32),
@@ -204,8 +175,8 @@ def _converse(seed: int, *, turns: int, tokens: int, texts: Sequence[str]) -> Ep
         calls=tuple(range(turns)),
     )
     return Episode(
-        id=PLACE,
-        task=Task(query, task_id="TASKTASK", metadata={"answer": "42"}),
+        id="",
+        task=Task(query, metadata={"answer": "42"}),
         step=0,
         repeat=0,
         output=WorkflowOutput(metadata={"final_answer": "42"}),
@@ -252,6 +223,6 @@ def _make_metrics(step: int, size: Size) -> dict[str, float]:
         "success/rate": float(mean),
         "kl/mean": 0.001 * step,
         "entropy/mean": 1.0 / (1 + step / 20),
-        "tokens/generated": float(size.groups * SIBLINGS * size.bytes_each // 64),
+        "tokens/generated": float(size.groups * SIBLINGS * size.tokens_each // 2),
         "time/step_s": 12.0,
     }

@@ -47,7 +47,7 @@ WORDS = frozenset({"environments", "llm", "local", "math", "tracing"})
 
 SECTIONS = frozenset(
     {"compare", "config.schema", "config.show", "data", "env", "eval", "export", "init", "judge", "model"}
-    | {"replay", "setup", "stop", "trace", "warm-start", "why"}
+    | {"replay", "runs", "setup", "stop", "trace", "warm-start", "why"}
 )
 """Commands that are called as a section, a field, a function, a method or a module of core is: nothing tells the two apart."""
 

@@ -13,6 +13,8 @@ import pytest
 from harness import environment
 from runs_on_disk import record
 
+from astuner.runs.store.store_lines import read_records
+
 pytestmark = pytest.mark.agentscope1
 
 EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "agentjet_examples"
@@ -81,8 +83,7 @@ def play(home: Path, yaml: str, model: Path, *settings: str, replies: list[str])
     few = ["rollout.name=scripted", f"rollout.scripted.replies={json.dumps(replies)}", "rollout.num_repeat=2", *ROOM]
     given = [*choose_paths(yaml, model), *few, "debug.debug_first_n_tasks=1", *settings]
     run(home, "run", "--conf", yaml, "--backbone=debug", settings=given)
-    lines = (record(home, f"{Path(yaml).stem}.debug") / "episodes" / "train.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = [row for _, row in read_records(record(home, f"{Path(yaml).stem}.debug") / "episodes" / "train.jsonl")]
     verdicts = {key: value for row in rows if row["kind"] == "verdicts" for key, value in row["verdicts"].items()}
     return [{**row["episode"], "verdict": verdicts[row["episode"]["id"]]} for row in rows if row["kind"] == "episode"]
 

@@ -17,6 +17,7 @@ from runs_on_disk import record
 import astuner
 from astuner.contract.protocols.workflow import Tuner, Workflow
 from astuner.contract.schema import Task, Verdict, WorkflowOutput, WorkflowTask
+from astuner.runs.store.store_lines import read_records
 from astuner.settings.config.schema_keys import walk_schema
 from astuner.shared.known_packages import read_known_packages
 from astuner_devkit.command_line import run_command
@@ -253,7 +254,6 @@ def play_page(home: Path, file: str | None = None) -> tuple[Any, list[dict[str, 
     finished = run_command("run", "--conf", "tune.yaml", *(f"--set={text}" for text in settings), cwd=home)
     assert finished.code == 0, finished.err
     store = record(home, "page.debug") / "episodes" / "train.jsonl"
-    entries = [json.loads(line) for line in store.read_text(encoding="utf-8").splitlines()]
-    episodes = [entry["episode"] for entry in entries if entry["kind"] == "episode"]
+    episodes = [entry["episode"] for _, entry in read_records(store) if entry["kind"] == "episode"]
     assert episodes
     return finished, episodes

@@ -17,6 +17,7 @@ import yaml
 from runs_on_disk import record
 from tutorials import AGENTS
 
+from astuner.runs.store.store_lines import read_records
 from astuner_devkit.project import write_project
 
 HERE = Path(__file__).parent
@@ -45,8 +46,8 @@ def run(*arguments: str, cwd: Path) -> str:
 
 
 def read_episodes(directory: Path) -> list[dict[str, Any]]:
-    entries = [json.loads(line) for line in (directory / "episodes/train.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [entry["episode"] for entry in entries if entry["kind"] == "episode"]
+    entries = read_records(directory / "episodes/train.jsonl")
+    return [entry["episode"] for _, entry in entries if entry["kind"] == "episode"]
 
 
 def find_servers(directory: Path) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from astuner.runs.store.store_lines import read_records
 from astuner_devkit.command_line import CommandResult, run_command
 from astuner_devkit.project import write_project
 from astuner_devkit.scripted_api import ScriptedApi, scripted_api
@@ -59,7 +60,7 @@ def play(tmp_path: Path) -> Callable[..., Played]:
         finished = run_command("run", "--conf", "project.yaml", cwd=tmp_path)
         run_directory = tmp_path / "launcher_record" / "project.debug"
         assert (run_directory / "episodes" / "train.jsonl").is_file(), finished.err
-        lines = [json.loads(line) for line in (run_directory / "episodes" / "train.jsonl").read_text().splitlines()]
+        lines = [record for _, record in read_records(run_directory / "episodes" / "train.jsonl")]
         (episode,) = [line["episode"] for line in lines if line["kind"] == "episode"]
         for line in lines:
             if line["kind"] == "verdicts":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from attrs import frozen
 from runs_on_disk import metric_rows, record
 from tutorials import AGENTS, FRAMEWORKS
 
+from astuner.runs.store.store_lines import read_records
 from astuner.shared.processes.ports import free_port
 from astuner_devkit.command_line import run_command
 
@@ -53,8 +53,8 @@ def tune(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
             finished = run_command(*arguments, cwd=home / name)
         assert finished.code == 0, finished.err
         directory = record(home / name, name)
-        entries = [json.loads(line) for line in (directory / "episodes" / "train.jsonl").read_text().splitlines()]
-        return Tuned(metric_rows(directory), [entry["episode"] for entry in entries if entry["kind"] == "episode"])
+        entries = read_records(directory / "episodes" / "train.jsonl")
+        return Tuned(metric_rows(directory), [entry["episode"] for _, entry in entries if entry["kind"] == "episode"])
 
     return run
 

@@ -6,7 +6,6 @@ come from the trainer's own loader, since they are drawn at random.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,9 @@ from attrs import define, field
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
+
+from astuner.runs.store.codec import dump_episode, load_episode
+from astuner.runs.store.store_lines import read_records
 
 EXACT = torch.float64
 Owner = tuple[str, str]
@@ -68,10 +70,9 @@ class IndependentReference:
         self.updates = 0
         self.episodes: dict[str, Any] = {}
         self.verdicts: dict[str, Any] = {}
-        for line in (record / "episodes" / "train.jsonl").read_text(encoding="utf-8").splitlines():
-            found = json.loads(line)
+        for _, found in read_records(record / "episodes" / "train.jsonl"):
             if found["kind"] == "episode":
-                self.episodes[found["episode"]["id"]] = found["episode"]
+                self.episodes[found["episode"]["id"]] = dump_episode(load_episode(found["episode"]))
             else:
                 self.verdicts |= found["verdicts"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 from harness import Cli, environment
 from runs_on_disk import metric_rows, record
 
+from astuner.runs.store.store_lines import read_records
 from astuner_devkit import write_project
 
 STEPS = 8
@@ -69,8 +69,8 @@ def test_the_score_of_an_environment_that_leads_rises(cli: Cli, project: Path):
     assert rewards[-1] > rewards[0] + 0.15, rewards
     assert [row["workflow/score"] for row in rows] == rewards
     assert rows[-1]["workflow/steps"] > 1.0
-    entries = map(json.loads, (record(project) / "episodes" / "train.jsonl").read_text().splitlines())
-    episodes = [entry["episode"] for entry in entries if entry["kind"] == "episode"]
+    entries = read_records(record(project) / "episodes" / "train.jsonl")
+    episodes = [entry["episode"] for _, entry in entries if entry["kind"] == "episode"]
     assert {len(episode["samples"]) for episode in episodes} == {1}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from astuner.contract.errors import PluginError
+from astuner.runs.store.store_lines import read_records
 
 SECRETS = ("in-the-yaml-1", "in-dotenv-2", "in-command-3")
 JUDGE = """\
@@ -53,8 +54,10 @@ def play(run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def leaked(directory: Path) -> list[tuple[str, str]]:
-    files = [path for path in directory.rglob("*") if path.is_file()]
-    return [(path.name, secret) for path in files for secret in SECRETS if secret in path.read_text(errors="replace")]
+    texts = [(path.name, path.read_text(errors="replace")) for path in directory.rglob("*") if path.is_file()]
+    # Calls are compressed.
+    texts += [(file.name, str(record)) for file in directory.glob("episodes/*.jsonl") for _, record in read_records(file)]
+    return [(name, secret) for name, text in texts for secret in SECRETS if secret in text]
 
 
 def test_only_the_user_may_read_what_the_run_has_written(play: Callable[..., Any]) -> None:

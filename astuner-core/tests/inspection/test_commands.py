@@ -1,12 +1,10 @@
-"""`astuner episodes` and `runs`: what they print for people, and as JSON."""
+"""`astuner episodes`: what it prints for people, and as JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from astuner_devkit.command_line import CommandResult
 from astuner_devkit.episodes import episode
@@ -72,49 +70,5 @@ def test_long_messages_are_shortened_unless_they_are_wanted_in_full(write_run, c
     assert "x" * 5000 in cli("episodes", "mine", "--full").out
 
 
-def row(step: int, reward: float, **more: float) -> dict[str, Any]:
-    return {"step": step, "kind": "train", "reward/mean": reward, "time/step_s": 40.0, "tokens/generated": 1000.0, **more}
-
-
-def validated(step: int, reward: float) -> dict[str, Any]:
-    return {"step": step, "kind": "validation", "val/reward/mean": reward}
-
-
-def test_runs_are_a_table(write_run, cli: Cli):
-    planned = {"trainer_common": {"total_training_steps": 2}}
-    run = write_run("a", rows=[validated(0, 0.25), row(1, 0.1), row(2, 0.5)], settings=planned)
-    (run / "checkpoints" / "weights").write_bytes(bytes(3_000_000))
-    write_run("b/c", status="interrupted")
-    assert cli("runs").out.splitlines() == [
-        "NAME  STATE        STEPS   REWARD          BEST VALIDATION  TIME        TOKENS  DISK",
-        "a     finished     2 of 2  0.100 -> 0.500  0.250 at step 0  1 min 20 s  2,000   3 MB",
-        "b/c   interrupted  0       -               -                0 s         0       0 MB",
-    ]
-
-
-def test_runs_are_a_document(write_run, cli: Cli):
-    write_run("a", rows=[row(1, 0.1)])
-    document = json.loads(cli("runs", "launcher_record", "--json").out)
-    assert [(one["name"], one["status"], one["last_reward"]) for one in document["runs"]] == [("a", "finished", 0.1)]
-    assert document["problems"] == []
-
-
-def test_what_a_killed_save_left_is_named(write_run, cli: Cli):
-    left = write_run("a", status="interrupted") / "checkpoints" / "writing_2"
-    left.mkdir()
-    (left / "model.safetensors").write_bytes(b"0" * 1_200_000)
-    shown = cli("runs").err
-    assert shown == (
-        "warning: launcher_record/a/checkpoints: a save that was killed has left writing_2 (1.2 MB); --resume deletes it, "
-        "and so may you\n"
-    )
-
-
-def test_a_directory_without_runs_is_named(cli: Cli):
-    shown = cli("runs", "nowhere")
-    assert (shown.code, shown.out, shown.err) == (0, "", "no runs in nowhere\n")
-
-
-@pytest.mark.parametrize("command", ["episodes", "runs"])
-def test_the_help_has_examples(cli: Cli, command: str):
-    assert f"\n    astuner {command}" in cli(command, "--help").out.partition("Examples:")[2]
+def test_the_help_has_examples(cli: Cli):
+    assert "\n    astuner episodes" in cli("episodes", "--help").out.partition("Examples:")[2]

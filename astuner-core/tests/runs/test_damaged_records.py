@@ -13,7 +13,7 @@ from astuner.contract.schema import Verdict
 from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
 from astuner.runs.driver.replayed_steps import read_step_times
 from astuner.runs.store.atomic import write_text
-from astuner.runs.store.codec import encode_episode
+from astuner.runs.store.codec import dump_episode, encode_episode
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import EpisodeFiles, read_episodes
 from astuner_devkit.episodes import episode, group
@@ -154,7 +154,7 @@ def test_a_damaged_cut_does_not_bring_back_what_it_cut_off(tmp_path):
 
 def test_lines_of_older_versions_are_read_and_damaged_ones_left_out(tmp_path):
     whole = encode_episode(evolve(episode(0), verdict=None))
-    cut = json.loads(encode_episode(evolve(episode(1), verdict=None)))
+    cut = {"kind": "episode", "episode": dump_episode(evolve(episode(1), verdict=None))}
     del cut["episode"]["calls"]
     (tmp_path / "train.jsonl").write_bytes(whole + json.dumps(cut).encode() + b"\n")
     store = EpisodeFiles(tmp_path, replay_after=0)

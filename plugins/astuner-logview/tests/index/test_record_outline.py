@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.contract.schema import Message
-from astuner.runs.store.codec import encode_episode
+from astuner.contract.schema import Episode, Message, Task
+from astuner.runs.store.codec import dump_episode, encode_episode, encode_record
 from astuner.runs.store.store_lines import UNREADABLE, read_line, seal
 from astuner_devkit.episodes import episode
+from astuner_logview.index.line_rows import read_line_rows
 from astuner_logview.index.record_outline import read_outline, shorten_arrays
 
 NAMES = ("prompt_ids", "output_ids", "logprobs", "ids", "mask", "other")
@@ -49,15 +51,25 @@ def test_texts_that_look_like_arrays_stay_as_they_are(text: str) -> None:
     assert read_outline(line)["episode"]["calls"][0]["reply"] == said
 
 
-def test_an_outline_has_the_numbers_of_sampled_and_of_trained_tokens() -> None:
-    outline = read_outline(seal(encode_episode(episode())))["episode"]
+def encode_as_before(found: Episode) -> bytes:
+    """The line of an episode as versions stored it that did not pack its arrays."""
+    return encode_record({"kind": "episode", "episode": dump_episode(found)})
+
+
+@pytest.mark.parametrize("encode", [encode_episode, encode_as_before])
+def test_an_outline_has_the_numbers_of_sampled_and_of_trained_tokens(encode: Callable[[Episode], bytes]) -> None:
+    outline = read_outline(seal(encode(episode())))["episode"]
     (call,), (sample,) = outline["calls"], outline["samples"]
-    assert (call["output_ids"], call["prompt_ids"], call["logprobs"]) == (3, None, None)
-    assert (sample["mask"], sample["ids"]) == (3, None)
+    assert (call["output_ids"], sample["mask"]) == (3, 3)
+
+
+def test_the_rows_of_an_index_do_not_depend_on_how_tokens_are_stored() -> None:
+    made = evolve(episode(), task=Task("q", task_id="t", metadata={"tokens": "a", "text": ',"tokens":"'}))
+    assert read_line_rows(0, seal(encode_episode(made))) == read_line_rows(0, seal(encode_as_before(made)))
 
 
 def test_everything_else_is_as_in_the_record() -> None:
-    line = seal(encode_episode(episode()))
+    line = seal(encode_as_before(episode()))
     assert read_outline(line) == shorten(read_line(line))
 
 
@@ -70,5 +82,5 @@ def test_a_damaged_line_is_refused(place: int) -> None:
 
 
 def test_half_a_surrogate_pair_is_mended() -> None:
-    line = seal(encode_episode(episode()).replace(b'"content":"3"', b'"content":"\\ud83d!"'))
+    line = seal(encode_as_before(episode()).replace(b'"content":"3"', b'"content":"\\ud83d!"'))
     assert read_outline(line)["episode"]["calls"][0]["reply"]["content"] == "\ufffd!"

@@ -58,7 +58,7 @@ def compare(names: tuple[str, ...], metrics: tuple[str, ...], split: str | None,
 
 
 def _format_parts(found: Comparison, names: Sequence[str]) -> Iterator[str]:
-    from astuner.cli.runs import format_runs
+    from astuner_tools.runs import format_runs
 
     yield format_runs(found.runs, names)
     yield f"\n{_count(len(found.configuration), 'difference')} of configuration"

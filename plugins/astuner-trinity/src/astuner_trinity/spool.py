@@ -14,15 +14,17 @@ from astuner.contract.schema import Episode, Group
 from astuner.runs.store.atomic import explain_os_errors
 from astuner.runs.store.codec import (
     decode_record,
-    dump_episode,
     dump_task,
     dump_verdict,
+    encode_episode,
     encode_record,
     load_episode,
     load_task,
     load_verdict,
+    unpack_record,
 )
-from astuner.runs.store.episode_store import SPLITS, find_last_cut, read_episodes
+from astuner.runs.store.episode_store import SPLITS, read_episodes
+from astuner.runs.store.store_lines import read_records
 
 
 class EarlierEpisodes(Protocol):
@@ -48,11 +50,12 @@ class Spool:
 
     def add_episode(self, episode: Episode) -> None:
         """Write a finished episode, before it is judged."""
-        self._write("episode", episode=dump_episode(episode))
+        self.add_encoded(episode, encode_episode(episode, self.say))
 
     def add_encoded(self, episode: Episode, line: bytes) -> None:
-        """Write a finished episode."""
-        self.add_episode(episode)
+        """Write a finished episode of which the line was made already."""
+        with explain_os_errors(self._path):
+            self._file.write(line)
 
     def add_verdicts(self, group: Group) -> None:
         """Write the verdicts on a group."""
@@ -98,7 +101,7 @@ class Lines:
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
         self._read += len(whole)
-        return [decode_record(line) for line in whole.split(b"\n")[:-1]]
+        return [unpack_record(decode_record(line)) for line in whole.split(b"\n")[:-1]]
 
 
 @frozen
@@ -180,7 +183,7 @@ def store_leftovers(directory: Path, episodes: Path, store: EpisodeStore) -> Non
 
     `episodes` is the directory of the store. What this start has cut off is left out: other weights sampled it.
     """
-    cuts = {split: find_last_cut(episodes, split) for split in SPLITS}
+    cuts = {split: _find_last_cut(episodes / f"{split}.jsonl") for split in SPLITS}
     stored = {episode.id: episode.verdict for split in SPLITS for episode in read_episodes(episodes, split)}
     for one in SpoolTail(directory, store).new():
         played = one.episode if isinstance(one, PlayedEpisode) else one.group if isinstance(one, JudgedGroup) else None
@@ -195,6 +198,14 @@ def store_leftovers(directory: Path, episodes: Path, store: EpisodeStore) -> Non
     store.sync()
     for file in directory.glob("*.jsonl"):
         file.unlink()
+
+
+def _find_last_cut(file: Path) -> int | None:
+    """Return the step after which the episodes were cut off last; None if something was stored since, or nothing was cut."""
+    record = None
+    for _, each in read_records(file, brief=True):
+        record = each
+    return record["step"] if record is not None and record["kind"] == "cut" else None
 
 
 def keep(one: PlayedEpisode | JudgedGroup | Notice, store: EpisodeStore) -> None:

@@ -23,6 +23,7 @@ def collect_run_facts(plan: Plan) -> dict[str, Any]:
         "backbone": plan.backbone.candidate.name,
         "conf": str(plan.loaded.path),
         "seed": config.seed,
+        "total_training_steps": config.trainer_common.total_training_steps,
         "versions": {"astuner-core": version("astuner-core"), "python": platform.python_version()},
         "plugins": list_plugins_in_use(plan),
         "git": _read_git_state(plan.loaded.path.parent),

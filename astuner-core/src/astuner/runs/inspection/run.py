@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,11 +112,11 @@ class Run:
         document = self._read(lambda: self.directory.read_config())
         return None if document is None else document["resolved"]
 
-    def read_rows(self) -> list[Row]:
-        """Return the rows of `metrics.jsonl`."""
+    def read_rows(self, names: Sequence[str] | None = None) -> list[Row]:
+        """Return the rows of `metrics.jsonl`; with `names` these metrics alone, in a fraction of the time."""
         from astuner.runs.store.metric_rows import read_metric_rows
 
-        found = self._read(lambda: read_metric_rows(self.directory.metrics))
+        found = self._read(lambda: read_metric_rows(self.directory.metrics, names))
         if found is not None and found.damaged:
             self._warn(f"{self.directory.metrics}:{found.damaged[0]}: {_count(found.damaged, 'line')} damaged and left out")
         return [] if found is None else list(found.rows)

@@ -15,6 +15,7 @@ REWARD = "reward/mean"
 VALIDATION = "val/reward/mean"
 TIME = "time/step_s"
 TOKENS = "tokens/generated"
+PLANNED = "total_training_steps"
 
 
 @frozen(kw_only=True)
@@ -55,7 +56,7 @@ class Summary:
 
 def summarise(run: Run) -> Summary:
     """Read what there is of a run."""
-    rows = run.read_rows()
+    rows = run.read_rows((REWARD, VALIDATION, TIME, TOKENS))
     state, facts = run.state, run.facts
     rewards, validations = read_curve(rows, REWARD), read_curve(rows, VALIDATION)
     best = max(validations, key=lambda point: point[1], default=None)
@@ -67,7 +68,8 @@ def summarise(run: Run) -> Summary:
         detail=state.detail,
         backbone=facts.get("backbone"),
         steps=max((row["step"] for row in rows if row["kind"] == "train"), default=0),
-        planned_steps=run.config.get("trainer_common", {}).get("total_training_steps"),
+        # Earlier versions recorded it in the configuration alone, which takes far longer to read.
+        planned_steps=(facts if PLANNED in facts else run.config.get("trainer_common", {})).get(PLANNED),
         first_reward=rewards[0][1] if rewards else None,
         last_reward=rewards[-1][1] if rewards else None,
         best_validation=best[1] if best else None,

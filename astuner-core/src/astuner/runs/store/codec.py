@@ -1,4 +1,4 @@
-"""Episodes as JSON and back, exactly: float32 values survive in nine significant digits."""
+"""Episodes as JSON and back, exactly: float32 values survive in nine significant digits, and packed in a line bit for bit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from astuner.contract.plain_values import DEEPEST_RECORD, make_plain, read_text
 from astuner.contract.schema import Call, Episode, Failure, Finding, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
 from astuner.contract.user_values.outputs import check_output
 from astuner.contract.user_values.verdicts import check_verdict
+from astuner.runs.store.packed_arrays import pack_arrays, pack_bytes, unpack_arrays, unpack_bytes
 
 Json = dict[str, Any]
 Report = Callable[[str], None]
@@ -21,6 +22,16 @@ T = TypeVar("T")
 
 def dump_episode(episode: Episode) -> Json:
     """Return the episode as JSON values."""
+    data = _dump(episode)
+    for holder in (*data["calls"], *data["samples"]):
+        for name in ("prompt_ids", "output_ids", "ids", "mask", "logprobs"):
+            if name in holder:
+                holder[name] = _dump_floats(holder[name]) if name == "logprobs" else holder[name].tolist()
+    return data
+
+
+def _dump(episode: Episode) -> Json:
+    """Return the episode as JSON values and arrays."""
     return {
         **dump_plain(episode),
         "task": dump_task(episode.task),
@@ -63,13 +74,40 @@ def decode_record(line: bytes) -> Any:
 
 
 def encode_episode(episode: Episode, report: Report | None = None) -> bytes:
-    """Return the episode as a line of the store."""
-    return encode_record({"kind": "episode", "episode": dump_episode(episode)}, report)
+    """Return the episode as a line of the store, which begins with the few facts that an index needs."""
+    data = _dump(episode)
+    facts = read_facts(data, episode.completed, episode.verdict)
+    arrays = pack_arrays(data)
+    calls = pack_bytes(encode_record({name: data.pop(name) for name in ("calls", "samples")}, report))
+    return encode_record({"kind": "episode", "facts": facts, "episode": data, "calls": calls, "arrays": arrays}, report)
+
+
+def read_facts(data: Json, completed: bool, verdict: Verdict | Unjudged | None) -> Json:
+    """Return what an index keeps of a dumped episode."""
+    place = {"id": data["id"], "step": data["step"], "task_id": data["task"]["task_id"], "repeat": data["repeat"]}
+    return {**place, "completed": completed, **judge_facts(verdict)}
+
+
+def judge_facts(verdict: Verdict | Unjudged | None) -> Json:
+    """Return what an index keeps of a verdict."""
+    known = {} if verdict is None else {"reward": verdict.reward, "is_success": verdict.is_success}
+    return {"reward": None, "is_success": None, **known, "judge_failed": isinstance(verdict, Unjudged)}
+
+
+def unpack_record(record: Any, *, arrays: bool = True) -> Any:
+    """Return a decoded record with the calls and samples of its episode, or with lengths in place of arrays."""
+    if "arrays" in record:
+        del record["facts"]
+        packed = record.pop("arrays")
+        record["episode"] |= decode_record(unpack_bytes(record.pop("calls")))
+        if arrays:
+            unpack_arrays(record["episode"], packed)
+    return record
 
 
 def decode_episode(line: bytes) -> Episode:
     """Return the episode that `encode_episode` encoded."""
-    return load_episode(decode_record(line)["episode"])
+    return load_episode(unpack_record(decode_record(line))["episode"])
 
 
 def load_episode(data: Mapping[str, Any]) -> Episode:
@@ -147,13 +185,7 @@ def load_verdict(data: Mapping[str, Any] | None) -> Verdict | Unjudged | None:
 
 
 def _dump_call(call: Call) -> Json:
-    return {
-        **dump_plain(call),
-        "prompt_ids": call.prompt_ids.tolist(),
-        "output_ids": call.output_ids.tolist(),
-        "logprobs": _dump_floats(call.logprobs),
-        "weights": [[span.start, span.version] for span in call.weights],
-    }
+    return {**dump_plain(call), "weights": [[span.start, span.version] for span in call.weights]}
 
 
 def _load_call(data: Mapping[str, Any]) -> Call:
@@ -171,12 +203,7 @@ def _load_call(data: Mapping[str, Any]) -> Call:
 
 
 def _dump_sample(sample: Sample) -> Json:
-    return {
-        **dump_plain(sample),
-        "ids": sample.ids.tolist(),
-        "mask": np.flatnonzero(sample.mask).tolist(),
-        "logprobs": _dump_floats(sample.logprobs[sample.mask]),
-    }
+    return {**dump_plain(sample), "mask": np.flatnonzero(sample.mask), "logprobs": sample.logprobs[sample.mask]}
 
 
 def _load_sample(data: Mapping[str, Any]) -> Sample:
@@ -188,17 +215,6 @@ def _load_sample(data: Mapping[str, Any]) -> Sample:
     return Sample(**{**data, "ids": ids, "mask": mask, "logprobs": logprobs, "calls": tuple(data["calls"])})
 
 
-_POWERS = 10.0 ** np.arange(23)
-"""All powers of ten that are exact in float64."""
-
-
 def _dump_floats(values: np.ndarray) -> list[float]:
     """Return float32 values rounded to nine significant digits."""
-    exact = values.astype(np.float64)
-    sizes = np.abs(exact)
-    if not ((sizes == 0) | ((sizes > 1e-12) & (sizes < 1e8))).all():
-        return [float(f"{value:.9g}") for value in exact.tolist()]
-    # The nine digits and the power of ten are exact, so their quotient is the float64 that Python reads for the same digits.
-    powers = _POWERS[8 - np.floor(np.log10(np.where(sizes > 0, sizes, 1.0))).astype(np.intp)]
-    rounded: list[float] = (np.rint(exact * powers) / powers).tolist()
-    return rounded
+    return [float(f"{value:.9g}") for value in values.tolist()]

@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.contract.schema import Episode, Unjudged
-from astuner.runs.store.codec import load_episode, load_output, load_verdict
-from astuner.runs.store.store_lines import UNREADABLE, read_episode_step, read_line, read_records
+from astuner.contract.schema import Episode
+from astuner.runs.store.codec import judge_facts, load_episode, load_output, load_verdict, read_facts
+from astuner.runs.store.store_lines import UNREADABLE, read_line, read_place, read_records
 
 
 @define(eq=False)
@@ -57,10 +57,10 @@ class EpisodeIndex:
 
     def __attrs_post_init__(self) -> None:
         """Read the file once."""
-        for offset, record in read_records(self.path, lambda _, line: self.damaged.append(line), wants=self._wants):
+        for offset, record in read_records(self.path, lambda _, line: self.damaged.append(line), wants=self._wants, brief=True):
             match record["kind"]:
                 case "episode":
-                    self._add_episode(record["episode"], offset)
+                    self._add_episode(record, offset)
                 case "verdicts":
                     self._add_verdicts(record["verdicts"], offset)
                 case "cut":
@@ -93,44 +93,33 @@ class EpisodeIndex:
         return episode if verdict is None else episode.with_verdict(verdict)
 
     def _wants(self, line: bytes) -> bool:
-        step = read_episode_step(line)
+        kind, step = read_place(line)
         if step is None or self.step in (None, step):
             return True
-        self.steps.add(step)
+        self.steps.update({step} if kind == "episode" else ())
         return False
 
-    def _add_episode(self, data: dict[str, Any], offset: int) -> None:
-        self.steps.add(data["step"])
-        if self.step not in (None, data["step"]):
+    def _add_episode(self, record: dict[str, Any], offset: int) -> None:
+        facts = record.get("facts") or record["episode"]
+        self.steps.add(facts["step"])
+        if self.step not in (None, facts["step"]):
             return
         try:
-            indexed = IndexedEpisode(
-                id=data["id"],
-                step=data["step"],
-                task_id=data["task"]["task_id"],
-                repeat=data["repeat"],
-                completed=load_output(data["output"])[0] is not None,
-                offset=offset,
-            )
-            _apply_verdict(indexed, data["verdict"])
+            if "facts" not in record:
+                facts = read_facts(facts, load_output(facts["output"])[0] is not None, load_verdict(facts["verdict"]))
+            indexed = IndexedEpisode(**facts, offset=offset)
         except UNREADABLE:
-            self.lost.append(str(data["id"]))
+            self.lost.append(str(facts["id"]))
             return
         self._episodes[indexed.id] = indexed
 
     def _add_verdicts(self, verdicts: dict[str, Any], offset: int) -> None:
         for identity, data in verdicts.items():
             if data is not None and (indexed := self._episodes.get(identity)) is not None:
-                _apply_verdict(indexed, data)
+                # One that this version would refuse counts as the judge's failure.
+                for name, value in judge_facts(load_verdict(data)).items():
+                    setattr(indexed, name, value)
                 indexed.verdict_offset = offset
-
-
-def _apply_verdict(indexed: IndexedEpisode, data: dict[str, Any] | None) -> None:
-    """Take over what a stored verdict says; one that this version would refuse counts as the judge's failure."""
-    verdict = load_verdict(data)
-    indexed.judge_failed = isinstance(verdict, Unjudged)
-    indexed.reward = None if verdict is None else verdict.reward
-    indexed.is_success = None if verdict is None else verdict.is_success
 
 
 def _read_at(file: Any, offset: int) -> dict[str, Any]:

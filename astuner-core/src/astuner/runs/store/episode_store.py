@@ -12,7 +12,7 @@ from typing import Any
 from astuner.contract.schema import Episode, Group, Split, Unjudged, Verdict
 from astuner.runs.store.atomic import explain_os_errors, sync_directory
 from astuner.runs.store.codec import Report, dump_verdict, encode_episode, encode_record, load_episode, load_verdict
-from astuner.runs.store.store_lines import UNREADABLE, read_line, read_records, seal
+from astuner.runs.store.store_lines import UNREADABLE, read_line, read_place, read_records, seal
 from astuner.shared.private_files import open_private
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
@@ -73,7 +73,15 @@ class StoredEpisodes:
     def _index(self, split: Split, first: int) -> tuple[int, set[str]]:
         """Index the records of a split from step `first` on, and return its last step with what failed to be judged there."""
         latest, failed = -1, set[str]()
-        for offset, record in read_records(self.path(split), self._add_damage):
+
+        def wants(line: bytes) -> bool:
+            nonlocal latest, failed
+            _, step = read_place(line)
+            if step is not None and step > latest:
+                latest, failed = step, set()
+            return step is None or step >= first
+
+        for offset, record in read_records(self.path(split), self._add_damage, wants=wants, brief=True):
             if record["kind"] == "cut":
                 self._forget_after(split, record["step"])
                 latest, failed = min(latest, record["step"]), failed & self._verdicts.keys()
@@ -82,19 +90,19 @@ class StoredEpisodes:
                 self._forget(record["episodes"], record["verdicts"])
                 failed &= self._verdicts.keys()
                 continue
-            step = record["episode"]["step"] if record["kind"] == "episode" else record["step"]
-            if step > latest:
+            found = record.get("facts") or record.get("episode") or record
+            if (step := found["step"]) > latest:
                 latest, failed = step, set()
             if step < first:
                 continue
             if record["kind"] == "episode":
-                self._offsets[record["episode"]["id"]] = offset
+                self._offsets[found["id"]] = offset
             else:
-                found = {key: load_verdict(value) for key, value in record["verdicts"].items()}
-                self._verdicts.update(found)
+                verdicts = {key: load_verdict(value) for key, value in record["verdicts"].items()}
+                self._verdicts.update(verdicts)
                 if step == latest:
-                    failed -= found.keys()
-                    failed |= {key for key, verdict in found.items() if isinstance(verdict, Unjudged)}
+                    failed -= verdicts.keys()
+                    failed |= {key for key, verdict in verdicts.items() if isinstance(verdict, Unjudged)}
         return latest, failed
 
     def _add_damage(self, path: Path, line: int) -> None:
@@ -249,14 +257,6 @@ def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> 
     for indexed in index:
         if (episode := index.load(indexed)) is not None:
             yield episode
-
-
-def find_last_cut(directory: Path, split: Split) -> int | None:
-    """Return the step after which the episodes were cut off last; None if something was stored since, or nothing was cut."""
-    record = None
-    for _, each in read_records(directory / f"{split}.jsonl"):
-        record = each
-    return record["step"] if record is not None and record["kind"] == "cut" else None
 
 
 def _is_after(identity: str, split: Split, step: int) -> bool:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from astuner.runs.store.codec import decode_record, load_verdict
+from astuner.runs.store.codec import decode_record, load_verdict, unpack_record
 from astuner.shared.private_files import open_stored
 
 _SEAL = b'{"crc":"%08x",'
 _PREFIX = b'{"crc":"'
 _SEALED = len(_SEAL % 0)
-_EPISODE = re.compile(rb'\{"crc":"[0-9a-f]{8}","kind":"episode","episode":\{"id":"[a-z]+/([0-9]+)/')
+_PLACE = re.compile(
+    rb'\{"crc":"[0-9a-f]{8}","kind":"(?:(episode)","(?:facts|episode)":\{"id":"[a-z]+/|(verdicts)","step":)([0-9]+)[/,]'
+)
+_FACTS, _FACTS_END = b'"kind":"episode","facts":', b',"episode":{'
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What reading a record raises whose content is not what was written."""
@@ -31,28 +35,36 @@ def seal(line: bytes) -> bytes:
 
 def read_line(line: bytes) -> dict[str, Any]:
     """Return the record of a line; lines of older versions have no checksum. Raises one of `UNREADABLE` for a damaged one."""
-    record: dict[str, Any] = decode_record(check_line(line))
+    record: dict[str, Any] = unpack_record(decode_record(check_line(line)))
     check_record(record)
     return record
 
 
 def check_line(line: bytes) -> bytes:
     """Return the JSON of a line without its checksum, if it has one; raises ValueError if that is not of the rest."""
-    return b"{" + _check_seal(line) if line.startswith(_PREFIX) else line
-
-
-def _check_seal(line: bytes) -> bytes:
-    """Return what follows the checksum of a line; raises ValueError if it is not that of the rest."""
+    if not line.startswith(_PREFIX):
+        return line
     rest = line[_SEALED:]
     if line[:_SEALED] != _SEAL % zlib.crc32(rest):
         raise ValueError("another checksum than when it was written")
-    return rest
+    return b"{" + rest
 
 
-def read_episode_step(line: bytes) -> int | None:
-    """Return the step of an episode's line without decoding it; None if its beginning does not say so."""
-    found = _EPISODE.match(line)
-    return None if found is None else int(found[1])
+def read_place(line: bytes) -> tuple[str | None, int | None]:
+    """Return the kind and the step of an episode or verdicts without decoding the line; None if its beginning does not say so."""
+    found = _PLACE.match(line)
+    return (None, None) if found is None else ((found[1] or found[2]).decode(), int(found[3]))
+
+
+def _read_facts(line: bytes) -> dict[str, Any] | None:
+    """Return the record of an episode with nothing but its facts; None if the line does not begin with them."""
+    if not line.startswith(_FACTS, _SEALED):
+        return None
+    # No text has an unescaped quotation mark, so this is where the facts end.
+    facts = json.loads(line[_SEALED + len(_FACTS) : line.index(_FACTS_END)])
+    if facts["step"] != int(facts["id"].split("/", 2)[1]):
+        raise ValueError("its facts are of another step than its id")
+    return {"kind": "episode", "facts": facts}
 
 
 def check_record(record: dict[str, Any]) -> None:
@@ -75,11 +87,12 @@ def check_record(record: dict[str, Any]) -> None:
 
 
 def read_records(
-    path: Path, on_damage: OnDamage | None = None, *, wants: Callable[[bytes], bool] | None = None
+    path: Path, on_damage: OnDamage | None = None, *, wants: Callable[[bytes], bool] | None = None, brief: bool = False
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the records of a file, each with where it begins; none if there is no file. Damaged lines are left out.
 
-    Lines with a checksum for which `wants` returns False are left out too, after the checksum was compared.
+    Lines with a checksum for which `wants` returns False are left out too, after the checksum was compared. `brief` yields the
+    `facts` of an episode in its place, if its line begins with them; those of older versions do not.
     """
     if not path.exists():
         return
@@ -89,7 +102,7 @@ def read_records(
             if not line.endswith(b"\n"):
                 break  # cut short by a crash, or still being written
             try:
-                record = _read_wanted(line, wants)
+                record = _read_wanted(line, wants, brief)
             except UNREADABLE:
                 if on_damage is not None:
                     on_damage(path, number)
@@ -99,8 +112,11 @@ def read_records(
             offset += len(line)
 
 
-def _read_wanted(line: bytes, wants: Callable[[bytes], bool] | None) -> dict[str, Any] | None:
-    if wants is not None and line.startswith(_PREFIX) and not wants(line):
-        _check_seal(line)
-        return None
+def _read_wanted(line: bytes, wants: Callable[[bytes], bool] | None, brief: bool) -> dict[str, Any] | None:
+    if line.startswith(_PREFIX):
+        check_line(line)
+        if wants is not None and not wants(line):
+            return None
+        if brief and (found := _read_facts(line)) is not None:
+            return found
     return read_line(line)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("astuner.cli.run:run", "Train the model behind an agent."),
-    "runs": ("astuner.cli.runs:runs", "List runs: state, rewards, best validation, time and tokens."),
     "episodes": ("astuner.cli.episodes:episodes", "Show the episodes of a run."),
     "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),
     "plugin.list": ("astuner.cli.plugin:list_", "List every installed component, and what it lacks."),

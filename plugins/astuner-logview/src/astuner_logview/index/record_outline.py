@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from astuner.runs.store.codec import decode_record
+from astuner.runs.store.codec import decode_record, unpack_record
 from astuner.runs.store.store_lines import check_line, check_record
 
 _ARRAY = re.compile(rb'"(?:prompt_ids|output_ids|logprobs|ids|mask)":\[')
@@ -15,14 +15,16 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 
 
 def read_outline(line: bytes) -> dict[str, Any]:
-    """Return the record of a line with the length of each `output_ids` and `mask` in its place, and None for the other arrays.
+    """Return the record of a line with the length of each `output_ids` and `mask` in its place, and nothing of use for others.
 
     Arrays of these names in what users have stored, such as a task's metadata, are shortened too, if they hold numbers alone.
     Raises one of `UNREADABLE` for a damaged line.
     """
     short = shorten_arrays(check_line(line))
-    # Only half a surrogate pair needs to be mended.
-    record: dict[str, Any] = decode_record(short) if _SURROGATE.search(short) else json.loads(short)
+    # Only half a surrogate pair needs to be mended; the pattern alone would take most of the time.
+    mended = (b"\\u" in short or b"\xed" in short) and _SURROGATE.search(short) is not None
+    record: dict[str, Any] = decode_record(short) if mended else json.loads(short)
+    record = unpack_record(record, arrays=False)
     check_record(record)
     return record
 

@@ -13,7 +13,7 @@ from astuner.contract.schema import Episode, Split
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.codec import load_episode, load_verdict
 from astuner.runs.store.metric_rows import Row, read_curve
-from astuner.runs.store.store_lines import UNREADABLE, read_episode_step, read_records
+from astuner.runs.store.store_lines import UNREADABLE, read_place, read_records
 from astuner.settings.config.trees import get
 
 FIRST_STEPS, LAST_STEPS = 3, 4
@@ -93,8 +93,8 @@ def _list_steps(run: Run, after: int) -> set[int]:
     found: set[int] = set()
 
     def wants(line: bytes) -> bool:
-        step = read_episode_step(line)
-        found.update({step} if step is not None and step > after else ())
+        kind, step = read_place(line)
+        found.update({step} if kind == "episode" and step is not None and step > after else ())
         return step is None
 
     for _, record in read_records(run.directory.episodes / "train.jsonl", wants=wants):
@@ -112,8 +112,8 @@ def _read_steps(run: Run, split: Split, steps: Collection[int]) -> dict[int, lis
     counts: dict[int, int] = {}
 
     def wants(line: bytes) -> bool:
-        step = read_episode_step(line)
-        return step is None or (step in steps and counts.get(step, 0) < MOST_EPISODES)
+        kind, step = read_place(line)
+        return step is None or (step in steps and (kind == "verdicts" or counts.get(step, 0) < MOST_EPISODES))
 
     for _, record in read_records(path, wants=wants):
         if record["kind"] == "cut":
