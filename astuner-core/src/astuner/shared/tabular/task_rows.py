@@ -6,35 +6,43 @@ import json
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from astuner.contract.errors import DataError
 from astuner.contract.schema import Message, Task
 from astuner.contract.user_values.tasks import split_messages
 from astuner.shared.tabular.original_row import MESSAGES, NUMBER_ID
+from astuner.shared.tabular.strict_json import make_encoder
 
 QUERY_COLUMNS = ("main_query", "query", "question", "prompt")
 """Columns used as the query if none is named; the first one present wins."""
 MESSAGE_COLUMNS = ("init_messages", "messages")
 ID_COLUMNS = ("task_id", "id")
+_PLACES = {
+    column: place
+    for place, columns in (("task_id", ID_COLUMNS), ("main_query", QUERY_COLUMNS), ("init_messages", MESSAGE_COLUMNS))
+    for column in columns
+}
 _IMAGE_COLUMNS = ("images", "videos", "audios", "image", "video", "audio")
 _MESSAGES_AS_TEXT = re.compile(r"\s*\[\s*\{\s*['\"](?:role|content|from)['\"]\s*:")
+_write_compact = make_encoder(compact=True)
 _FIELDS = ("main_query", "init_messages", "task_id", "env_type", "metadata")
 
 
-@frozen
-class Row:
+class Row(NamedTuple):
     """One row and its location."""
 
     place: str
     """For people, as in `train.jsonl:17`."""
     values: Mapping[str, Any]
     """JSON values only."""
+    offset: int = 0
+    """The byte of a file at which it begins, where that is known."""
 
 
 def make_tasks(
@@ -53,20 +61,38 @@ def make_tasks(
     both; with `keep_repeats` only if the data has ids: a row that repeats another one has its position in its id.
     `default_query` is the query of a row without one.
     """
+    places = place_tasks(rows, columns, limit, default_query=default_query, keep_repeats=keep_repeats)
+    return (task for task, _ in places)
+
+
+def place_tasks(
+    rows: Callable[[], Iterator[Row]],
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    *,
+    default_query: str | None = None,
+    keep_repeats: bool = False,
+) -> Iterator[tuple[Task, int]]:
+    """Yield the tasks of `make_tasks`, each with a number from which `make_placed_task` makes it of its row alone."""
     mapping = dict(columns or {})
     known = UniqueIds()
     for index, row in enumerate(islice(rows(), limit)):
         task, made = _make_task(row, mapping, default_query)
         # The compact set may report a false hit, so the earlier row is looked up.
-        if not known.add(task.task_id):
-            yield task
-        elif made and keep_repeats:
-            yield evolve(task, task_id=f"{task.task_id}-{index}")
-        else:
+        if known.add(task.task_id):
+            if made and keep_repeats:
+                yield evolve(task, task_id=f"{task.task_id}-{index}"), row.offset << 1 | 1
+                continue
             for earlier in islice(rows(), index):
                 if _make_task(earlier, mapping, default_query)[0].task_id == task.task_id:
                     raise _make_duplicate_error(earlier, row, task.task_id, made)
-            yield task
+        yield task, row.offset << 1
+
+
+def make_placed_task(row: Row, index: int, place: int, columns: Mapping[str, str], default_query: str | None) -> Task:
+    """Return the task that `place_tasks` made of a row, which is number `index`, from 0, of the data."""
+    task, _ = _make_task(row, columns, default_query)
+    return evolve(task, task_id=f"{task.task_id}-{index}") if place & 1 else task
 
 
 def _make_duplicate_error(first: Row, second: Row, task_id: str, made: bool) -> DataError:
@@ -85,8 +111,8 @@ def _make_duplicate_error(first: Row, second: Row, task_id: str, made: bool) -> 
 def make_content_id(values: Mapping[str, Any], place: str) -> str:
     """Return 20 hex digits that depend only on the content of a row, not on the order of its columns."""
     try:
-        text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    except (TypeError, ValueError) as error:
+        text = _write_compact(values)
+    except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{place}: {error}; a row holds JSON values only") from error
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
@@ -94,11 +120,10 @@ def make_content_id(values: Mapping[str, Any], place: str) -> str:
 def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) -> tuple[Task, bool]:
     """Return the task of a row, and whether its id was made from the content."""
     rest = dict(row.values)
-    chosen = {target: _find_column(row, rest, target, column) for target, column in columns.items()}
+    chosen = {target: _find_column(row, rest, target, column) for target, column in columns.items()} if columns else {}
     for column in columns.values():
         rest.pop(column, None)
-
-    named = set(rest)
+    named = [*rest]
     env_type = chosen["env_type"] if "env_type" in chosen else rest.pop("env_type", None)
     # An environment asks its own question.
     query, messages, listed = _read_query(row, chosen, rest, "" if default_query is None and env_type else default_query)
@@ -112,7 +137,11 @@ def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) 
         env_type="no_env" if env_type is None else str(env_type),
         metadata=metadata,
         columns=_place_columns(
-            row, columns, named - set(rest), listed=listed, number_id=task_id is not None and not isinstance(given, str)
+            row,
+            columns,
+            [name for name in named if name not in rest],
+            listed=listed,
+            number_id=task_id is not None and not isinstance(given, str),
         ),
     )
     return task, task_id is None
@@ -125,16 +154,16 @@ def _place_columns(
 
     `listed` is the place of a list of messages.
     """
-    by_name = dict.fromkeys(ID_COLUMNS, "task_id") | dict.fromkeys(QUERY_COLUMNS, "main_query")
-    by_name |= dict.fromkeys(MESSAGE_COLUMNS, "init_messages")
-    places = {column: by_name.get(column, column) for column in sorted(taken)} | {c: target for target, c in chosen.items()}
-    for column, place in places.items():
+    found = {}
+    for column, place in chain(((name, _PLACES.get(name, name)) for name in sorted(taken)), zip(chosen.values(), chosen)):
         if place in ("main_query", "init_messages") and isinstance(row.values[column], list):
-            places[column] = listed
+            place = listed
         elif place == "task_id" and number_id:
-            places[column] = NUMBER_ID
-    # `metadata` is a field whose name alone does not say that the row had such a column.
-    return {column: place for column, place in places.items() if column != place or column == "metadata"}
+            place = NUMBER_ID
+        # `metadata` is a field whose name alone does not say that the row had such a column.
+        if column != place or column == "metadata":
+            found[column] = place
+    return found
 
 
 def _find_column(row: Row, values: Mapping[str, Any], target: str, column: str) -> Any:
@@ -148,7 +177,7 @@ def _find_column(row: Row, values: Mapping[str, Any], target: str, column: str) 
 def _pop_first(names: tuple[str, ...], values: dict[str, Any]) -> Any:
     """Remove and return the first non-empty value of some columns; None if there is none."""
     for name in names:
-        if values.get(name) not in (None, "", []):
+        if name in values and values[name] not in (None, "", []):
             return values.pop(name)
     return None
 
@@ -167,12 +196,13 @@ def _read_query(
         raise DataError(
             f"{row.place}: the query is of type {type(query).__name__}: {query!r}; it must be a string or a list of messages"
         )
-    if query and _MESSAGES_AS_TEXT.match(query):
+    if query and query.lstrip()[:1] == "[" and _MESSAGES_AS_TEXT.match(query):
         raise DataError(f"{row.place}: the query is a text that holds a list of messages: {query[:80]!r}{_json_hint(query)}")
-    if lost := next((name for name in _IMAGE_COLUMNS if _holds_images(row.values.get(name), query, messages)), None):
-        raise DataError(
-            f"{row.place}: column '{lost}' belongs to the question, of which only the text can be played; leave such rows out"
-        )
+    for name in _IMAGE_COLUMNS:
+        if name in row.values and _holds_images(row.values[name], query, messages):
+            raise DataError(
+                f"{row.place}: column '{name}' belongs to the question, of which only the text can be played; leave such rows out"
+            )
     listed = _read_messages(messages, row)
     if query and query.strip():
         return query, listed, "init_messages"
@@ -226,6 +256,8 @@ def _read_id(value: Any, row: Row) -> str | None:
 
 def _merge_metadata(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
     """Merge the remaining columns, the object in `metadata`, and the fields named in `columns`; the last one wins."""
+    if not chosen and "metadata" not in rest:
+        return rest
     held = chosen["metadata"] if "metadata" in chosen else rest.get("metadata")
     if "metadata" not in chosen and (held is None or isinstance(held, dict)):
         rest.pop("metadata", None)
@@ -261,8 +293,7 @@ class UniqueIds:
 
     def add(self, text: str) -> bool:
         """Add a string; return whether it, or one with the same hash, was present before."""
-        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest()
-        index, rest = int.from_bytes(digest[:2], "big"), int.from_bytes(digest[2:], "big")
+        index, rest = (number := hash(text)) & 0xFFFF, number >> 16 & 0xFFFFFFFF
         shard = self._shards[index]
         if shard is None:
             self._shards[index] = array("I", (rest,))

@@ -20,11 +20,13 @@ def check_encoding(path: Path, head: bytes) -> None:
 
 
 def read_text_lines(path: Path, file: BinaryIO) -> Iterator[str]:
-    """Yield the lines, each with its end; a byte-order mark before the first one is skipped."""
-    for number, raw in enumerate(file, 1):
-        try:
-            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
-            ) from error
+    """Return the lines, each with its end; a byte-order mark before the first one is skipped."""
+    return (decode_line(path, number, raw) for number, raw in enumerate(file, 1))
+
+
+def decode_line(path: Path, number: int, raw: bytes) -> str:
+    """Return the text of a line, counted from 1; raises `DataError` if it is not UTF-8."""
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8") from error
