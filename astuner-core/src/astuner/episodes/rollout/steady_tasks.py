@@ -84,7 +84,7 @@ class SteadyTasks:
                 task, digest, was_mended = self._check(given, split)
                 if placed:
                     places.append(place)
-                    kind = task.env_type, not task.main_query, not task.init_messages, *task.columns, None, *task.metadata
+                    kind = (task.env_type, not task.main_query, not task.init_messages, *task.columns, None, *task.metadata)
                     if kind not in kinds and len(kinds) <= MOST_KINDS:
                         kinds[kind] = number
                 if was_mended:
@@ -134,7 +134,7 @@ class SteadyTasks:
 
 def _is_plain(text: str) -> bool:
     """Whether `make_plain` would change nothing about parsed JSON that is written again as this text; False if in doubt."""
-    return len(text) <= _SHORT and "\\ud" not in text and text.count("[") + text.count("{") <= DEEPEST
+    return len(text) <= _SHORT and ("\\" not in text or "\\ud" not in text) and text.count("[") + text.count("{") <= DEEPEST
 
 
 def _finds_places(reader: Reader) -> bool:
