@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from astuner.contract.plain_values import DEEPEST
 from astuner.contract.protocols import Reader, ReaderTraits, read_traits
 from astuner.contract.schema import Split, Task
 from astuner.contract.user_values.tasks import check_task
-from astuner.episodes.rollout.task_index import MOST_KINDS, TaskDigest, TaskIndex, digest_each, digest_task, write_task
+from astuner.episodes.rollout.task_index import MOST_KINDS, TaskDigest, TaskIndex, digest_task, digest_tasks, write_task
 
 Check = Callable[[Task, Split], None]
 """Raises `DataError` for a task that the run cannot play."""
@@ -47,7 +48,7 @@ class SteadyTasks:
 
     def read(self, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split; raises `RunFailed` before the first that is another one than at the start."""
-        return (task for task, _ in self._read_again(split))
+        return self._read_again(split, None)
 
     def list_items(self, split: Split) -> Iterable[Task | int]:
         """Return what `take` makes the tasks of, in their order: numbers, from 0, or the tasks if they have no places."""
@@ -59,7 +60,8 @@ class SteadyTasks:
             return item
         index, identity = self._indexes[split], self._places.identify_tasks(split)
         if identity != self._identities[split] or (task := self._find(index, split, item)) is None:
-            index.places = array("Q", (place for _, place in self._read_again(split)))
+            del index.places[:]
+            deque(self._read_again(split, index.places), maxlen=0)
             self._identities[split] = identity
             if (task := self._find(index, split, item)) is None:
                 raise _make_change_error(split, f"task {item + 1} is another one")
@@ -77,40 +79,34 @@ class SteadyTasks:
         return index
 
     def _read_first(self, split: Split, *, placed: bool) -> TaskIndex:
-        places, kinds, mended = array("Q"), dict[tuple[Any, ...], int](), list[str]()
+        places, first_of_kind, mended = array("Q"), dict[tuple[Any, ...], int](), list[str]()
 
         def digest_checked() -> Iterator[tuple[str, bytes]]:
-            for number, (given, place) in enumerate(self._read_places(split)):
+            for number, given in enumerate(self._read_in_order(split, places if placed else None)):
                 task, digest, was_mended = self._check(given, split)
-                if placed:
-                    places.append(place)
-                    kind = (task.env_type, not task.main_query, not task.init_messages, *task.columns, None, *task.metadata)
-                    if kind not in kinds and len(kinds) <= MOST_KINDS:
-                        kinds[kind] = number
+                kind = (task.env_type, not task.main_query, not task.init_messages, *task.columns, None, *task.metadata)
+                if kind not in first_of_kind and len(first_of_kind) <= MOST_KINDS:
+                    first_of_kind[kind] = number
                 if was_mended:
                     mended.append(task.task_id)
                 yield task.task_id, digest
 
-        digest, known = digest_each(digest_checked())
-        first = min(mended, default="")
-        return TaskIndex(
-            digest=digest, known=known, places=places, first_of_kind=[*kinds.values()], mended=len(mended), first_mended=first
-        )
+        digest, known = digest_tasks(digest_checked())
+        first, kinds = min(mended, default=""), [*first_of_kind.values()]
+        return TaskIndex(digest=digest, known=known, places=places, first_of_kind=kinds, mended=len(mended), first_mended=first)
 
-    def _read_again(self, split: Split) -> Iterator[tuple[Task, int]]:
+    def _read_again(self, split: Split, places: array[int] | None) -> Iterator[Task]:
         known, number = self._indexes[split].known, 0
-        for number, (given, place) in enumerate(self._read_places(split), 1):
+        for number, given in enumerate(self._read_in_order(split, places), 1):
             task, digest, _ = self._check(given, split)
             if known[number - 1 : number].tolist() != [int.from_bytes(digest[-8:], "big")]:
                 raise _make_change_error(split, f"task {number}, '{task.task_id}', is another one")
-            yield task, place
+            yield task
         if number < len(known):
             raise _make_change_error(split, f"they end after task {number}")
 
-    def _read_places(self, split: Split) -> Iterator[tuple[Task, int]]:
-        if self._places is not None:
-            return self._places.read_places(split)  # type: ignore[no-any-return]  # promised by the reader's traits
-        return ((task, 0) for task in self._reader.read(split))
+    def _read_in_order(self, split: Split, places: array[int] | None) -> Iterator[Task]:
+        return self._reader.read(split) if places is None else self._places.read_places(split, places)
 
     def _find(self, index: TaskIndex, split: Split, number: int) -> Task | None:
         """Return a task by its number, from 0; None if something else is in its place, or cannot be used."""

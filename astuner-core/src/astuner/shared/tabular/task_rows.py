@@ -53,6 +53,7 @@ def make_tasks(
     *,
     default_query: str | None = None,
     keep_repeats: bool = False,
+    places: array[int] | None = None,
 ) -> Iterator[Task]:
     """Yield a task per row, with unique ids; each call of `rows` reads the data from the start, in the same order.
 
@@ -60,38 +61,29 @@ def make_tasks(
     go to the metadata under their own names; a column `metadata` that holds an object is merged into it. `Task.columns` says
     where the others went. A row without an id gets one from its content. Two rows with one id raise `DataError`, which names
     both; with `keep_repeats` only if the data has ids: a row that repeats another one has its position in its id.
-    `default_query` is the query of a row without one.
+    `default_query` is the query of a row without one. `places` gets a number for each task, before it is yielded, from which
+    `make_placed_task` makes the task again of its row alone.
     """
-    places = place_tasks(rows, columns, limit, default_query=default_query, keep_repeats=keep_repeats)
-    return (task for task, _ in places)
-
-
-def place_tasks(
-    rows: Callable[[], Iterator[Row]],
-    columns: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    *,
-    default_query: str | None = None,
-    keep_repeats: bool = False,
-) -> Iterator[tuple[Task, int]]:
-    """Yield the tasks of `make_tasks`, each with a number from which `make_placed_task` makes it of its row alone."""
     mapping = dict(columns or {})
     known = UniqueIds()
     for index, row in enumerate(islice(rows(), limit)):
         task, made = _make_task(row, mapping, default_query)
-        # The compact set may report a false hit, so the earlier row is looked up.
-        if known.add(task.task_id):
-            if made and keep_repeats:
-                yield evolve(task, task_id=f"{task.task_id}-{index}"), row.offset << 1 | 1
-                continue
+        repeats = known.add(task.task_id)
+        if repeats and made and keep_repeats:
+            task = evolve(task, task_id=f"{task.task_id}-{index}")
+        elif repeats:
+            # The compact set may report a false hit, so the earlier row is looked up.
             for earlier in islice(rows(), index):
                 if _make_task(earlier, mapping, default_query)[0].task_id == task.task_id:
                     raise _make_duplicate_error(earlier, row, task.task_id, made)
-        yield task, row.offset << 1
+            repeats = False
+        if places is not None:
+            places.append(row.offset << 1 | repeats)
+        yield task
 
 
 def make_placed_task(row: Row, index: int, place: int, columns: Mapping[str, str], default_query: str | None) -> Task:
-    """Return the task that `place_tasks` made of a row, which is number `index`, from 0, of the data."""
+    """Return the task that `make_tasks` made of a row, which is number `index`, from 0, of the data."""
     task, _ = _make_task(row, columns, default_query)
     return evolve(task, task_id=f"{task.task_id}-{index}") if place & 1 else task
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from array import array
 from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import file_digest
@@ -17,7 +18,7 @@ from astuner.contract.schema import Split, Task
 from astuner.settings.config.env_variables import BY_TASK, NO_ENVIRONMENT
 from astuner.settings.config.sections import DatasetFileSection, FileSplit
 from astuner.shared.tabular.json_rows import holds_lines, read_json_row, read_json_rows
-from astuner.shared.tabular.task_rows import Row, make_placed_task, place_tasks
+from astuner.shared.tabular.task_rows import Row, make_placed_task, make_tasks
 
 _PACKED = {".gz": "gunzip -k", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zst": "unzstd", ".zip": "unzip"}
 _PACKED_MARKS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PK\x03\x04": ".zip"}
@@ -58,10 +59,10 @@ class DatasetFileReader:
         Raises `DataError`: immediately for a file that cannot be opened, and while iterating for an invalid row. Raises
         `PluginError` immediately for a parquet file if pyarrow is not installed.
         """
-        return (task for task, _ in self.read_places(split))
+        return self.read_places(split, None)
 
-    def read_places(self, split: Split) -> Iterator[tuple[Task, int]]:
-        """Yield the tasks as `read` does, each with its place."""
+    def read_places(self, split: Split, places: array[int] | None) -> Iterator[Task]:
+        """Yield the tasks as `read` does, each after its place."""
         if (found := self._find_split(split)) is None:
             return iter(())
         path, source = found
@@ -69,8 +70,14 @@ class DatasetFileReader:
             from astuner.shared.tabular.parquet_rows import import_pyarrow
 
             import_pyarrow()
-        rows, query = partial(_read_rows, path, source), self._choose_query(source)
-        return place_tasks(rows, source.columns, source.limit, default_query=query, keep_repeats=source.keep_repeats)
+        return make_tasks(
+            partial(_read_rows, path, source),
+            source.columns,
+            source.limit,
+            default_query=self._choose_query(source),
+            keep_repeats=source.keep_repeats,
+            places=places,
+        )
 
     def read_at(self, split: Split, number: int, place: int) -> Task:
         """Return a task of a file of JSON lines by its place."""
