@@ -16,8 +16,8 @@ from astuner.contract.schema import Task, Unjudged, Verdict, WorkflowOutput
 from astuner.contract.user_values.changes import ChangeCounts
 from astuner.contract.user_values.outputs import check_output
 from astuner.contract.user_values.tasks import check_task
-from astuner.episodes.rollout.steady_tasks import SteadyTasks
 from astuner.contract.user_values.verdicts import check_verdict
+from astuner.episodes.rollout.steady_tasks import SteadyTasks
 
 ONE = [1, 1.0, True, np.float32(1), np.float64(1), np.int64(1), np.bool_(True), np.array(1.0)]
 

@@ -15,10 +15,10 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from astuner.settings.plugins.kinds import KINDS
-from astuner.settings.plugins.option_docs import describe_options
 from astuner_devkit.scaffold.filling import fill_package, fill_usage, format_range
 from astuner_devkit.scaffold.kinds import SCAFFOLDS
 from astuner_devkit.scaffold.names import LONGEST, Names, choose_names
+from astuner_tools.option_docs import describe_options
 
 TEMPLATES = resources.files("astuner_devkit.scaffold").joinpath("templates")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, count, islice
 
@@ -40,8 +40,8 @@ class TaskSampler:
     ) -> None:
         """Read the splits once to count and check them; `total_steps` overrides what the epochs give.
 
-        `checks` see each task before it is used. `max_draws` is how many further draws a step makes at most; those of the next step begin behind them. `report` gets
-        a text if something was changed in the tasks.
+        `max_draws` is how many further draws a step makes at most; those of the next step begin behind them. `checks` see each
+        task, and `report` gets a text if something was changed in them.
         """
         self._reader = SteadyTasks(reader, checks)
         self._batch_size = batch_size

@@ -65,16 +65,16 @@ class TaskIndex:
         """Return the index that was kept of the data with this identity."""
         if (content := read_cached("tasks", _name_file(identity))) is None:
             return None
-        begin = content.index(b"\n") + 1
-        facts = json.loads(content[:begin])
+        header, arrays = content.split(b"\n", 1)
+        facts = json.loads(header)
         digest = TaskDigest(**facts.pop("digest"))
-        middle = begin + 8 * digest.tasks
-        return cls(digest=digest, known=array("Q", content[begin:middle]), places=array("Q", content[middle:]), **facts)
+        middle = 8 * digest.tasks
+        return cls(digest=digest, known=array("Q", arrays[:middle]), places=array("Q", arrays[middle:]), **facts)
 
 
 def _name_file(identity: str) -> str:
-    # Digits of the format, which changes with what is written.
-    facts = [1, version("astuner-core"), sys.byteorder, identity]
+    # The number changes with the format.
+    facts = [2, version("astuner-core"), sys.byteorder, identity]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 

@@ -30,7 +30,7 @@ def read_json_rows(path: Path) -> Iterator[Row]:
 
 
 def holds_lines(path: Path, file: BinaryIO) -> bool:
-    """Whether a JSON file, open at its beginning, is an object per line and not a list; raises `DataError` if it is not UTF-8."""
+    """Whether an open JSON file is an object per line, and not a list; raises `DataError` if it is UTF-16."""
     head = file.read(HEAD_BYTES)
     check_encoding(path, head)
     file.seek(0)
@@ -38,7 +38,7 @@ def holds_lines(path: Path, file: BinaryIO) -> bool:
 
 
 def read_json_row(path: Path, offset: int) -> Row:
-    """Return the row in the line that begins at an `offset`, as `read_json_rows` gave it; raises `DataError` for any other line."""
+    """Return a row of a file of JSON lines by its offset; raises `DataError` if there is none."""
     with path.open("rb") as file:
         file.seek(offset)
         values = _parse_line(path, 1 if offset == 0 else 0, file.readline())

@@ -6,7 +6,9 @@ import json
 import re
 from array import array
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
@@ -299,16 +301,19 @@ class UniqueIds:
     """
 
     def __init__(self) -> None:
-        # The top 16 bits choose a shard and are not stored. Shards are sorted, and short enough for an insertion in the middle.
-        self._shards: list[array[int] | None] = [None] * 65536
+        # 16 bits choose a shard and are not stored. Shards are sorted, and short enough for an insertion in the middle.
+        self._shards: defaultdict[int, array[int]] = defaultdict(partial(array, "I"))
 
     def add(self, text: str) -> bool:
         """Add a string; return whether it, or one with the same hash, was present before."""
-        index, rest = (number := hash(text)) & 0xFFFF, number >> 16 & 0xFFFFFFFF
-        shard = self._shards[index]
-        if shard is None:
-            self._shards[index] = array("I", (rest,))
-            return False
+        try:
+            # An id made from content is the end of a hash, and needs no other.
+            number = int(text, 16) if len(text) == 20 else -1
+        except ValueError:
+            number = -1
+        if number < 0:
+            number = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "big")
+        shard, rest = self._shards[number & 0xFFFF], number >> 16 & 0xFFFFFFFF
         position = bisect_left(shard, rest)
         if position < len(shard) and shard[position] == rest:
             return True

@@ -133,7 +133,7 @@ class Contract(Rules):
     @self_contained
     def test_options_are_documented(self) -> None:
         """Each field of `Options` has a string under it: what `plugin show`, the editor and the reference print."""
-        from astuner.settings.plugins.option_docs import describe_options
+        from astuner_tools.option_docs import describe_options
 
         options = find_options_class(self.target())
         bare = [option.name for option in describe_options(options) if not option.doc]

@@ -18,13 +18,13 @@ from astuner.contract.errors import PluginError
 from astuner.contract.protocols.traits import find_options_class
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.hooks import Hooks
-from astuner.settings.plugins.import_check import try_imports
 from astuner.settings.plugins.kinds import GROUPS
-from astuner.settings.plugins.option_docs import describe_options
 from astuner.settings.plugins.requirements import SHOWS_RUNS, WORKS_WITHOUT
 from astuner.shared.known_packages import CORE, read_known_packages
 from astuner_devkit.contracts.base import Rules, self_contained
 from astuner_devkit.public_api import internal_imports
+from astuner_tools.import_check import try_imports
+from astuner_tools.option_docs import describe_options
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 COMMAND = re.compile(r"([a-z]+\.)?[a-z][a-z0-9_-]*")
