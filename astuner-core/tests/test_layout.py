@@ -76,7 +76,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,
-    "astuner-tools": 10450,
+    "astuner-tools": 10550,
     "astuner-tracing": 4200,
     "astuner-trinity": 6050,
     "astuner-verl": 3800,

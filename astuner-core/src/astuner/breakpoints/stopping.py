@@ -50,7 +50,7 @@ def connect_run(control: Control, end: Callable[[], object], say: Callable[[str]
     """Let debuggers in this process end the run on quit, and report messages through `say`."""
 
     def report_prompt() -> None:
-        if TERMINAL.in_use:
+        if TERMINAL.is_in_use():
             say("a debugger is still at its prompt: press Enter there to leave it")
 
     RUN.end, RUN.say, RUN.ending = end, say, lambda: control.stop
