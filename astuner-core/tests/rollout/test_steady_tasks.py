@@ -219,9 +219,10 @@ def test_the_indexes_unused_for_longest_are_removed(file: Path, cache: Path, mon
     SteadyTasks(Counted(file, limit=20))
     monkeypatch.setattr(task_index, "MOST_BYTES", 2 * max(path.stat().st_size for path in cache.iterdir()) + 500)
     SteadyTasks(Counted(file, limit=21))
-    read = [(reader := Counted(file, limit=limit), SteadyTasks(reader))[0].in_order for limit in (20, 21, 40)]
-    assert read == [0, 0, 0]
-    assert (reader := Counted(file, limit=30), SteadyTasks(reader))[0].in_order == 30
+    readers = [Counted(file, limit=limit) for limit in (20, 21, 40, 30)]
+    for reader in readers:
+        SteadyTasks(reader)
+    assert [reader.in_order for reader in readers] == [0, 0, 0, 30]
 
 
 def test_a_start_needs_no_cache(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

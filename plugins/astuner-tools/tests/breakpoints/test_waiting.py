@@ -8,7 +8,7 @@ import time
 
 from attrs import define, field
 
-from astuner.breakpoints.terminal import Terminal
+from astuner.breakpoints.stopping import Terminal
 from astuner_tools.breakpoints.debugger import stop_clock
 from astuner_tools.breakpoints.sessions import Sessions
 

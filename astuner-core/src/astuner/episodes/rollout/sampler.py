@@ -44,9 +44,8 @@ class TaskSampler:
         task, and `report` gets a text if something was changed in them.
         """
         self._reader = SteadyTasks(reader, checks)
-        self._batch_size = batch_size
-        self._shuffle = shuffle
-        self._max_draws = max_draws
+        self._take = partial(self._reader.take, "train")
+        self._batch_size, self._shuffle, self._max_draws = batch_size, shuffle, max_draws
         self.digests: Mapping[Split, TaskDigest] = self._reader.digests
         self.train_tasks, self.validation_tasks = self.digests["train"].tasks, self.digests["validation"].tasks
         if (changed := self._reader.describe_mended()) is not None:
@@ -104,9 +103,6 @@ class TaskSampler:
             return (step - 1) * self._batch_size
         epoch, position = divmod(step - 1, self.train_tasks // self._batch_size)
         return epoch * self.train_tasks + position * self._batch_size
-
-    def _take(self, item: Task | int) -> Task:
-        return self._reader.take("train", item)
 
     def _order_epoch(self, key: str) -> Iterator[Task | int]:
         items = iter(self._reader.list_items("train"))

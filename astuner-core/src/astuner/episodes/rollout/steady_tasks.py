@@ -30,25 +30,26 @@ class SteadyTasks:
         self._reader, self._checks = reader, checks
         self._places: Any = reader if _finds_places(reader) else None
         self._identities: dict[Split, str | None] = {}
-        self._indexes: dict[Split, TaskIndex] = {}
-        for split in ("train", "validation"):
-            self._indexes[split] = self._open(split)
+        self._indexes: dict[Split, TaskIndex] = {split: self._open(split) for split in ("train", "validation")}
         self.digests: Mapping[Split, TaskDigest] = {split: index.digest for split, index in self._indexes.items()}
 
     def describe_mended(self) -> str | None:
         """Return how many of the tasks hold text that is not valid Unicode; None if none does."""
-        found = {split: index for split, index in self._indexes.items() if index.mended}
-        if not found:
-            return None
-        split, index = min(found.items())
-        return (
-            f"the text of {sum(index.mended for index in found.values())} task(s) is not valid Unicode, the first is "
-            f"'{index.first_mended}' ({split}): each lone surrogate became U+FFFD"
-        )
+        count = sum(index.mended for index in self._indexes.values())
+        first = next((f"'{index.first_mended}' ({split})" for split, index in self._indexes.items() if index.mended), None)
+        text = f"the text of {count} task(s) is not valid Unicode, the first is {first}: each lone surrogate became U+FFFD"
+        return text if count else None
 
-    def read(self, split: Split) -> Iterator[Task]:
+    def read(self, split: Split, places: array[int] | None = None) -> Iterator[Task]:
         """Yield the tasks of a split; raises `RunFailed` before the first that is another one than at the start."""
-        return self._read_again(split, None)
+        known, number = self._indexes[split].known, 0
+        for number, given in enumerate(self._read_in_order(split, places), 1):
+            task, digest, _ = self._check(given, split)
+            if known[number - 1 : number].tolist() != [int.from_bytes(digest[-8:], "big")]:
+                raise _make_change_error(split, f"task {number}, '{task.task_id}', is another one")
+            yield task
+        if number < len(known):
+            raise _make_change_error(split, f"they end after task {number}")
 
     def list_items(self, split: Split) -> Iterable[Task | int]:
         """Return what `take` makes the tasks of, in their order: numbers, from 0, or the tasks if they have no places."""
@@ -61,7 +62,7 @@ class SteadyTasks:
         index, identity = self._indexes[split], self._places.identify_tasks(split)
         if identity != self._identities[split] or (task := self._find(index, split, item)) is None:
             del index.places[:]
-            deque(self._read_again(split, index.places), maxlen=0)
+            deque(self.read(split, index.places), maxlen=0)
             self._identities[split] = identity
             if (task := self._find(index, split, item)) is None:
                 raise _make_change_error(split, f"task {item + 1} is another one")
@@ -94,16 +95,6 @@ class SteadyTasks:
         digest, known = digest_tasks(digest_checked())
         first, kinds = min(mended, default=""), [*first_of_kind.values()]
         return TaskIndex(digest=digest, known=known, places=places, first_of_kind=kinds, mended=len(mended), first_mended=first)
-
-    def _read_again(self, split: Split, places: array[int] | None) -> Iterator[Task]:
-        known, number = self._indexes[split].known, 0
-        for number, given in enumerate(self._read_in_order(split, places), 1):
-            task, digest, _ = self._check(given, split)
-            if known[number - 1 : number].tolist() != [int.from_bytes(digest[-8:], "big")]:
-                raise _make_change_error(split, f"task {number}, '{task.task_id}', is another one")
-            yield task
-        if number < len(known):
-            raise _make_change_error(split, f"they end after task {number}")
 
     def _read_in_order(self, split: Split, places: array[int] | None) -> Iterator[Task]:
         return self._reader.read(split) if places is None else self._places.read_places(split, places)

@@ -38,13 +38,10 @@ def holds_lines(path: Path, file: BinaryIO) -> bool:
 
 
 def read_json_row(path: Path, offset: int) -> Row:
-    """Return a row of a file of JSON lines by its offset; raises `DataError` if there is none."""
+    """Return a row of a file of JSON lines by its offset, an empty one if the line is blank; raises `DataError`."""
     with path.open("rb") as file:
         file.seek(offset)
-        values = _parse_line(path, 1 if offset == 0 else 0, file.readline())
-    if values is None:
-        raise DataError(f"{path}: no row begins at byte {offset}")
-    return Row(f"{path}: byte {offset}", values, offset)
+        return Row(f"{path}: byte {offset}", _parse_line(path, 1 if offset == 0 else 0, file.readline()) or {}, offset)
 
 
 def _read_lines(path: Path, file: BinaryIO) -> Iterator[Row]:

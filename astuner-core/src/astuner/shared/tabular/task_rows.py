@@ -25,13 +25,11 @@ QUERY_COLUMNS = ("main_query", "query", "question", "prompt")
 """Columns used as the query if none is named; the first one present wins."""
 MESSAGE_COLUMNS = ("init_messages", "messages")
 ID_COLUMNS = ("task_id", "id")
-_PLACES = {
-    column: place
-    for place, columns in (("task_id", ID_COLUMNS), ("main_query", QUERY_COLUMNS), ("init_messages", MESSAGE_COLUMNS))
-    for column in columns
-}
+_PLACES = dict.fromkeys(ID_COLUMNS, "task_id") | dict.fromkeys(QUERY_COLUMNS, "main_query")
+_PLACES |= dict.fromkeys(MESSAGE_COLUMNS, "init_messages")
 _IMAGE_COLUMNS = ("images", "videos", "audios", "image", "video", "audio")
 _MESSAGES_AS_TEXT = re.compile(r"\s*\[\s*\{\s*['\"](?:role|content|from)['\"]\s*:")
+_CONTENT_ID = re.compile(r"[0-9a-f]{20}")
 _NOT_METADATA = frozenset((*_PLACES, *_IMAGE_COLUMNS, "env_type", "metadata"))
 _write_compact = make_encoder(compact=True)
 _FIELDS = ("main_query", "init_messages", "task_id", "env_type", "metadata")
@@ -306,12 +304,9 @@ class UniqueIds:
 
     def add(self, text: str) -> bool:
         """Add a string; return whether it, or one with the same hash, was present before."""
-        try:
-            # An id made from content is the end of a hash, and needs no other.
-            number = int(text, 16) if len(text) == 20 else -1
-        except ValueError:
-            number = -1
-        if number < 0:
+        if _CONTENT_ID.fullmatch(text):
+            number = int(text, 16)
+        else:
             number = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "big")
         shard, rest = self._shards[number & 0xFFFF], number >> 16 & 0xFFFFFFFF
         position = bisect_left(shard, rest)

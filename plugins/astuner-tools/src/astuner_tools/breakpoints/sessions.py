@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
-from astuner.breakpoints.terminal import TERMINAL, Terminal
+from astuner.breakpoints.stopping import TERMINAL, Terminal
 
 LOOK_AGAIN_S = 0.5
 """Interval at which a waiting debugger checks whether the other's thread has ended."""

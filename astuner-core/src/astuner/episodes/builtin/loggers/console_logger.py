@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from astuner.breakpoints.terminal import TERMINAL
+from astuner.breakpoints.stopping import TERMINAL
 from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.episodes.builtin.loggers.step_figures import Row, format_figures, format_waterfall, thin_rows

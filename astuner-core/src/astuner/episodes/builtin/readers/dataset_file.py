@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import file_digest
 from pathlib import Path
 
-from attrs import asdict
+from attrs import asdict, evolve
 
 from astuner.contract.errors import DataError
 from astuner.contract.protocols import ReaderTraits, RunInfo
@@ -36,9 +36,13 @@ class DatasetFileReader:
 
     def __init__(self, options: DatasetFileSection, config_dir: Path, *, default_query: str | None = None) -> None:
         """`default_query` is that of splits without one: the empty text where an environment asks."""
-        self._options = options
+        splits: dict[Split, FileSplit | None] = {"train": options.training, "validation": options.validation}
+        self._splits = {
+            split: evolve(source, default_query=default_query) if source.default_query is None else source
+            for split, source in splits.items()
+            if source is not None
+        }
         self._config_dir = config_dir
-        self._default_query = default_query
         self._digests: dict[Path, tuple[tuple[int, ...], str | None]] = {}
 
     @classmethod
@@ -74,7 +78,7 @@ class DatasetFileReader:
             partial(_read_rows, path, source),
             source.columns,
             source.limit,
-            default_query=self._choose_query(source),
+            default_query=source.default_query,
             keep_repeats=source.keep_repeats,
             places=places,
         )
@@ -85,7 +89,7 @@ class DatasetFileReader:
             raise DataError(f"there are no {split} tasks")
         path, source = found
         [row] = _convert_cells(iter([read_json_row(path, place >> 1)]), source)
-        return make_placed_task(row, number, place, source.columns, self._choose_query(source))
+        return make_placed_task(row, number, place, source.columns, source.default_query)
 
     def identify_tasks(self, split: Split) -> str | None:
         """Return a digest of a file of JSON lines and of the options; None for other files, which are read in order."""
@@ -96,24 +100,17 @@ class DatasetFileReader:
         state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
         if (known := self._digests.get(path)) is None or known[0] != state:
             known = self._digests[path] = state, _digest_lines(path)
-        options = asdict(source) | {"file_path": "", "default_query": self._choose_query(source)}
-        return None if known[1] is None else json.dumps(["dataset_file", known[1], options])
+        return None if known[1] is None else json.dumps(["dataset_file", known[1], asdict(source) | {"file_path": ""}])
 
     def _find_split(self, split: Split) -> tuple[Path, FileSplit] | None:
-        section = "training" if split == "train" else "validation"
-        source = self._options.training if split == "train" else self._options.validation
-        if source is None:
+        if (source := self._splits.get(split)) is None:
             return None
+        section = "training" if split == "train" else "validation"
         return self._find_file(source.file_path, f"astuner.task_reader.dataset_file.{section}.file_path"), source
-
-    def _choose_query(self, source: FileSplit) -> str | None:
-        return self._default_query if source.default_query is None else source.default_query
 
     def list_files(self) -> Iterator[Path]:
         """Yield the files of both splits."""
-        for source in (self._options.training, self._options.validation):
-            if source is not None:
-                yield (self._config_dir / Path(source.file_path).expanduser()).resolve()
+        return ((self._config_dir / Path(source.file_path).expanduser()).resolve() for source in self._splits.values())
 
     def _find_file(self, given: str, key: str) -> Path:
         path = (self._config_dir / Path(given).expanduser()).resolve()
