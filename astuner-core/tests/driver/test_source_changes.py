@@ -14,7 +14,7 @@ from attrs import asdict
 from astuner.contract.errors import UsageError
 from astuner.contract.schema import Task
 from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
-from astuner.episodes.rollout.task_index import TaskDigest, digest_task, digest_tasks
+from astuner.episodes.rollout.steady_tasks import TaskDigest, digest_task, digest_tasks
 from astuner.runs.driver.source_changes import SourceChanges, find_changes
 from astuner.runs.driver.sources import _fingerprint_models
 from astuner.runs.store.fingerprints import WHOLE, compare_fingerprints, fingerprint_file, fingerprint_files, fingerprint_model

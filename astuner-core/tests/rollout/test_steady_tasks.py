@@ -18,10 +18,9 @@ from astuner.contract.protocols import ReaderTraits
 from astuner.contract.schema import Split, Task
 from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
 from astuner.episodes.rollout import sampler as sampling
-from astuner.episodes.rollout import task_index
+from astuner.episodes.rollout import steady_tasks
 from astuner.episodes.rollout.sampler import TaskSampler
-from astuner.episodes.rollout.steady_tasks import SteadyTasks
-from astuner.episodes.rollout.task_index import TaskDigest
+from astuner.episodes.rollout.steady_tasks import SteadyTasks, TaskDigest
 from astuner.settings.config.sections import DatasetFileSection, FileSplit
 
 ROWS = 60
@@ -30,7 +29,7 @@ ROWS = 60
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(task_index, "KEPT_FROM", 10)
+    monkeypatch.setattr(steady_tasks, "KEPT_FROM", 10)
     monkeypatch.setattr(sampling, "SHUFFLE_WINDOW", 8)
     return tmp_path / "cache" / "astuner" / "tasks"
 
@@ -217,7 +216,7 @@ def test_the_indexes_unused_for_longest_are_removed(file: Path, cache: Path, mon
     for age, path in enumerate(sorted(cache.iterdir(), key=lambda path: -path.stat().st_size)):
         os.utime(path, (1e9 - age, 1e9 - age))
     SteadyTasks(Counted(file, limit=20))
-    monkeypatch.setattr(task_index, "MOST_BYTES", 2 * max(path.stat().st_size for path in cache.iterdir()) + 500)
+    monkeypatch.setattr(steady_tasks, "MOST_BYTES", 2 * max(path.stat().st_size for path in cache.iterdir()) + 500)
     SteadyTasks(Counted(file, limit=21))
     readers = [Counted(file, limit=limit) for limit in (20, 21, 40, 30)]
     for reader in readers:
@@ -241,11 +240,11 @@ import sys
 from pathlib import Path
 
 from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
-from astuner.episodes.rollout import task_index
+from astuner.episodes.rollout import steady_tasks
 from astuner.episodes.rollout.steady_tasks import SteadyTasks
 from astuner.settings.config.sections import DatasetFileSection, FileSplit
 
-task_index.KEPT_FROM = 10
+steady_tasks.KEPT_FROM = 10
 reader = DatasetFileReader(DatasetFileSection(training=FileSplit(file_path="rows.jsonl")), Path(sys.argv[1]))
 print(SteadyTasks(reader).digests["train"].content)
 """

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.contract.schema import Task
-from astuner.episodes.rollout.task_index import TaskDigest, digest_task, digest_tasks
+from astuner.episodes.rollout.steady_tasks import TaskDigest, digest_task, digest_tasks
 from astuner.runs.store.codec import dump_task, load_task
 from astuner.shared.tabular.original_row import restore_row
 from astuner.shared.tabular.task_rows import Row, make_tasks

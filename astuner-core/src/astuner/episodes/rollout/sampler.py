@@ -11,8 +11,7 @@ from itertools import chain, count, islice
 from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import Reader
 from astuner.contract.schema import Split, Task
-from astuner.episodes.rollout.steady_tasks import Check, SteadyTasks
-from astuner.episodes.rollout.task_index import TaskDigest
+from astuner.episodes.rollout.steady_tasks import Check, SteadyTasks, TaskDigest
 
 SHUFFLE_WINDOW = 4096
 """Tasks held in memory to shuffle a stream; a split up to this size is shuffled whole."""

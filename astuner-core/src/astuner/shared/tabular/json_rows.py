@@ -95,9 +95,8 @@ class _List:
             yield Row(f"{self._path}:{line}", _check_object(self._path, line, self._read_value()))
             mark = self._next_mark()
             if mark not in (",", "]"):
-                raise self._error(
-                    "expecting ',' or ']' after an object" if mark else "the list is not closed: the file is cut off"
-                )
+                cut_off = "the list is not closed: the file is cut off"
+                raise self._error("expecting ',' or ']' after an object" if mark else cut_off)
             self._advance(self._at + 1)
             follows = self._next_mark()
             if mark == "]":

@@ -86,7 +86,7 @@ class TasksToPlay:
     """Checks that every task has what the run plays it with; raises `DataError` for the first that does not."""
 
     def __init__(self, choice: EnvironmentChoice | None, catalog: Catalog) -> None:
-        """`choice` is None if no task has an environment."""
+        """Take the choice; None if no task has an environment."""
         self._choice, self._plays = choice or EnvironmentChoice(), choice is not None
         self._finder = EnvironmentFinder(self._choice, catalog)
 
