@@ -41,11 +41,9 @@ class ReaderTraits:
     lists_revisions: bool = promise("list_revisions")
     """`list_revisions() -> Mapping[str, str]`: the version of each source by its name, as for files."""
     finds_places: bool = promise("identify_tasks", "read_places", "read_at")
-    """`read_places(split, places)`: yield what `read` yields, and append the place of each task, a number of up to 64 bits, to an
-    array before. Values are those of JSON, and made for their task alone. `read_at(split, number, place) -> Task`: the same task
-    again, counted from 0; `DataError` for another one. `identify_tasks(split) -> str | None`: a digest of all that the tasks are
-    made of, cheap while nothing changes; None if they are read in order. With the digest of an earlier start, a start reads only
-    what it plays."""
+    """`identify_tasks(split) -> str | None`: a digest of all that its tasks are made of, cheap while nothing changes; None if they
+    are read in order. `read_places(split, places)`: yield what `read` yields, plain JSON made for each task alone, and before each
+    append its place to an array of 64 bits. `read_at(split, number, place) -> Task`: the same task, by its number from 0."""
 
 
 @runtime_checkable

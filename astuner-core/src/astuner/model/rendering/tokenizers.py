@@ -19,9 +19,6 @@ from typing import Any
 from astuner.settings.config.pretrained import guard_loading
 from astuner.shared.user_cache import keep_cached, read_cached
 
-MOST_BYTES = 10_000
-"""Of the classes that are remembered: about a hundred."""
-
 NOT_THE_TOKENIZERS = (".safetensors", ".bin", ".pt", ".gguf")
 """Endings of model files that do not affect the tokenizer: a training step rewrites them."""
 
@@ -43,7 +40,7 @@ def _load_tokenizer(model_path: str) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(model_path, trust_remote_code=False)
     if name is not None and remembered is None and _is_reproducible(tokenizer, model_path):
         chosen = type(tokenizer)
-        keep_cached("tokenizers", name, f"{chosen.__module__}:{chosen.__qualname__}".encode(), most_bytes=MOST_BYTES)
+        keep_cached("tokenizers", name, f"{chosen.__module__}:{chosen.__qualname__}".encode(), most_bytes=10_000)
     return tokenizer
 
 

@@ -31,8 +31,7 @@ def make_encoder(*, compact: bool = False, default: Callable[[Any], Any] | None 
     `compact` sorts keys, leaves out spaces, and is not ASCII. `ValueError`: a number is not finite, and it is not `compact`.
     """
     encode, colon, comma = (c_encode_basestring, ":", ",") if compact else (c_encode_basestring_ascii, ": ", ", ")
-    make = default or json.JSONEncoder().default
-    write = c_make_encoder(None, make, encode, None, colon, comma, compact, False, compact)
+    write = c_make_encoder(None, default or json.JSONEncoder().default, encode, None, colon, comma, compact, False, compact)
     return lambda value: "".join(write(value, 0))
 
 
