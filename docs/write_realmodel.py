@@ -191,12 +191,10 @@ def write_sizes(rows: Sequence[Row]) -> str:
     table = []
     for row in [*select(rows, "shop", ["reward"])[:1], *select(rows, "shop", arms)]:
         half = row["steps"][len(row["steps"]) // 2 - 1]["success"]
-        kl = row["steps"][-1].get("kl")
         name = "as in the tutorial" if row["arm"] == "reward" else row["arm"]
         cost = f"{row['cpu_s']:.0f}", f"{row['rss_gb']:.1f}"
-        divergence = "–" if kl is None else f"{kl:.2f}"
-        table.append([name, *map(format_success, ends(row)), format_share(half), divergence, *cost])
-    return format_table(["setting", "before", "after 8 steps", "training, step 4", "KL", "CPU s", "GB"], table)
+        table.append([name, *map(format_success, ends(row)), format_share(half), *cost])
+    return format_table(["setting", "before", "after 8 steps", "training, step 4", "CPU s", "GB"], table)
 
 
 def pool(found: Sequence[Row]) -> str:
@@ -215,8 +213,8 @@ def write_headline(rows: Sequence[Row]) -> str:
         before, after = ([ends(row)[end] for row in tuned] for end in (0, 1))
         each = ", ".join(f"{100 * one['success']:.0f}" for one in after)
         minutes = sum(row["cpu_s"] for row in tuned) / len(tuned) / 60
-        coin = format_share(ends(coins[0])[1]["success"]) if coins else "–"
-        table.append([title, pool(before), pool(after), f"{each} %", coin, f"{minutes:.1f}"])
+        coin = ", ".join(f"{100 * ends(row)[1]['success']:.0f}" for row in coins)
+        table.append([title, pool(before), pool(after), f"{each} %", f"{coin} %" if coins else "–", f"{minutes:.1f}"])
     header = ["task", "before", "after", "each seed", "a coin as reward", "CPU minutes"]
     return f"{format_table(header, table)}\n\n![{PICTURE_TEXT}](docs/images/realmodel.svg)\n"
 

@@ -54,6 +54,11 @@ def write_validation(step: int, reward: float, episodes: int = 100) -> Row:
     return {"step": step, "kind": "validation", "val/reward/mean": reward, "val/reward/std": 0.4, "val/episodes": episodes}
 
 
+def write_success(step: int, reward: float, success: float) -> Row:
+    """Return the metrics of a validation of 100 episodes, with its success."""
+    return {**write_validation(step, reward), "val/success/rate": success, "val/success/count": 100}
+
+
 def rise(steps: int, first: float = 0.1, last: float = 0.8) -> list[float]:
     """Return a noisy curve that rises, or falls."""
     noise = np.random.default_rng(0).normal(0, 0.02, steps)
@@ -196,6 +201,9 @@ SICK: Mapping[str, Made] = {
     "unrelated_reward": lambda: make_run(
         write_rows(8, 0.5, success__rate=0.25), late=play(8, differ, change=succeed_by(lambda one: one.repeat < 2))
     ),
+    "lost_success": lambda: make_run(
+        [*write_rows(12, 0.5), write_success(0, 0.51, 0.1), write_success(12, 0.47, 0.0)], late=play(12, differ)
+    ),
     "bought_reward": lambda: make_run(write_rows(12, rise(12), success__rate=rise(12, 0.6, 0.1)), late=play(12, differ)),
     "same_text": lambda: make_run(
         write_rows(12, rise(12, 0.1, 0.6)),
@@ -262,6 +270,7 @@ HEALTHY: Mapping[str, Made] = {
     ),
     "no_variety": lambda: make_run(GOOD, early=play(1, differ), late=play(20, lambda task, repeat: f"{task} {repeat // 2}")),
     "unrelated_reward": lambda: make_run(GOOD, late=play(20, differ, change=succeed_by(lambda one: (one.reward or 0) > 0.5))),
+    "lost_success": lambda: make_run([*GOOD, write_success(0, 0.5, 0.1), write_success(20, 0.8, 0.07)], late=play(20, differ)),
     "bought_reward": lambda: make_run(
         write_rows(12, rise(12), success__rate=rise(12), reward__brevity=rise(12, 0.9, 0.88)), late=play(12, differ)
     ),

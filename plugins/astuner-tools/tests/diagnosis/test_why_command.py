@@ -61,7 +61,7 @@ def test_json_has_the_same_findings(cli: Cli):
 @pytest.mark.usefixtures("healthy")
 def test_nothing_stands_out_in_a_healthy_run(cli: Cli):
     found = cli("why", "good")
-    assert (found.code, found.out) == (0, "nothing stands out: 26 rules looked at 20 steps; docs/why.md lists them\n")
+    assert (found.code, found.out) == (0, "nothing stands out: 27 rules looked at 20 steps; docs/why.md lists them\n")
     assert json.loads(cli("why", "good", "--json").out)["findings"] == []
 
 

@@ -2,8 +2,8 @@
 
 On a CPU the keys and values of a token depend, bit for bit, only on the ids up to it: not on how a prompt was cut into
 stretches, nor on whether a token was prefilled or decoded, nor on the rest of the batch. Three properties of matrix products
-would break that, and each is handled here: few rows take another kernel (so a head has at least `_HEAD_ROWS`, a stretch a
-multiple of `ROWS`), a long inner dimension is cut into parts that depend on its length (so it is cut here, every `_BLOCK`
+would break that, and each is handled here: few rows take another kernel (so each head of a row, and a stretch, has a multiple
+of `exact_rows` of them), a long inner dimension is cut into parts that depend on its length (so it is cut here, every `_BLOCK`
 tokens), and reductions work in vector lanes (so padded lengths are multiples of `STRIDE`).
 """
 
@@ -14,12 +14,12 @@ from attrs import frozen
 from torch import Tensor
 from torch.nn import functional
 
-from astuner_local.engine.kv_cache import ROWS, STRIDE, KvCache, round_up
+from astuner_local.engine.exact_rows import SAFE
+from astuner_local.engine.kv_cache import STRIDE, KvCache, round_up
 
-_HEAD_ROWS = 8
 _BLOCK = 128
-_SCORES = 1 << 23
-"""Most scores held at once on a CPU; longer stretches are cut."""
+_SCORES = 1 << 19
+"""Most scores computed at once on a CPU; longer stretches are cut, which also leaves out most of what comes after a token."""
 
 
 @frozen(kw_only=True)
@@ -42,15 +42,20 @@ class StepAttention:
         cache: KvCache,
         *,
         scale: float,
+        multiple: int,
         destinations: Tensor,
         positions: Tensor,
         decoding: int,
         longest: int,
         stretches: list[Stretch],
     ) -> None:
-        """`decoding` rows attend over the first slots, the longest of which has `longest` tokens."""
+        """`decoding` rows attend over the first slots, the longest of which has `longest` tokens.
+
+        Products get a `multiple` of rows.
+        """
         self._cache = cache
         self._scale = scale
+        self._multiple = multiple
         self._destinations = destinations
         self._decoding = decoding
         self._stretches = stretches
@@ -80,7 +85,7 @@ class StepAttention:
         share = heads // kv_heads
         keys, values = self._cache.read(layer, rows, self._length)
         scaled = (q * self._scale).reshape(rows * kv_heads, share, dim)
-        padded = round_up(share, _HEAD_ROWS)
+        padded = round_up(share, self._multiple)
         if padded > share:
             scaled = functional.pad(scaled, (0, 0, 0, padded - share))
         scores = torch.bmm(scaled, keys.transpose(1, 2)).view(rows, kv_heads * padded, self._length)
@@ -91,7 +96,7 @@ class StepAttention:
         size, heads, _ = q.shape
         if not self._cpu:
             return self._prefill_fused(layer, q, stretch)
-        limit = max(ROWS, _SCORES // (heads * round_up(stretch.position + size, STRIDE)))
+        limit = max(SAFE, _SCORES // (heads * round_up(stretch.position + size, STRIDE)))
         parts = [
             self._prefill_part(layer, q[at : at + limit], stretch.slot, stretch.position + at) for at in range(0, size, limit)
         ]
@@ -104,7 +109,7 @@ class StepAttention:
         used = size * share
         length = min(round_up(position + size, STRIDE), self._cache.length)
         keys, values = self._cache.read_row(layer, slot, length)
-        scaled = torch.zeros(kv_heads, round_up(used, ROWS), dim, dtype=q.dtype)
+        scaled = torch.zeros(kv_heads, round_up(used, self._multiple), dim, dtype=q.dtype)
         by_head = (q * self._scale).reshape(size, kv_heads, share, dim).transpose(0, 1)
         scaled[:, :used].view(kv_heads, size, share, dim).copy_(by_head)
         row_positions = position + torch.arange(scaled.shape[1]) // share

@@ -13,6 +13,7 @@ from torch import Tensor
 from astuner.contract.errors import AstunerError
 from astuner.contract.schema import Request
 from astuner_local.engine.attention import StepAttention
+from astuner_local.engine.exact_rows import find_row_multiple
 from astuner_local.engine.kv_cache import ROWS, KvCache, round_up
 from astuner_local.engine.placement import Placement
 from astuner_local.engine.plan import Plan, make_plan
@@ -43,7 +44,7 @@ class BatchEngine:
     """Continuous batching over a `Forward`: requests join at any step, and each step advances all of them.
 
     The ids and log-probabilities of a request depend only on its ids, its sampling parameters and the weights; bit for bit on a
-    CPU in float32, where every matrix product gets a multiple of `ROWS` rows. One caller at a time, except for `submit`.
+    CPU in float32, where every matrix product gets a multiple of `exact_rows` rows. One caller at a time, except for `submit`.
     """
 
     def __init__(
@@ -197,14 +198,16 @@ class BatchEngine:
 
     def _run(self, plan: Plan) -> Tensor:
         """Return the hidden states of all tokens of a step."""
-        inputs = plan.lay_out()
+        multiple = find_row_multiple(self._cache.dtype, self._device)
+        inputs = plan.lay_out(multiple)
         positions = torch.from_numpy(inputs.positions).to(self._device)
         attend = StepAttention(
             self._cache,
             scale=self._forward.scale,
+            multiple=multiple,
             destinations=self._cache.destinations(inputs.rows, inputs.positions),
             positions=positions,
-            decoding=plan.rows if plan.stretches else len(inputs.ids),
+            decoding=plan.rows,
             longest=inputs.longest,
             stretches=[stretch for _, stretch in plan.stretches],
         )
@@ -215,7 +218,7 @@ class BatchEngine:
         if not plan.wanted:
             return []
         rows = [row for _, row in plan.wanted]
-        rows += [0] * (round_up(len(rows), ROWS) - len(rows))
+        rows += [0] * (round_up(len(rows), find_row_multiple(self._cache.dtype, self._device)) - len(rows))
         logits = self._forward.logits(hidden.index_select(0, torch.tensor(rows, device=self._device)))
         generations = [slot.generation for slot, _ in plan.wanted if slot.generation is not None]
         counts = [len(generation.ids) for generation in generations]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 ROWS = 16
-"""Slots are allocated in multiples of this, so that a batch padded to it still reads allocated rows."""
+"""Slots are allocated in multiples of this."""
 STRIDE = 16
 """Token capacity, and every padded length, is a multiple of this, so extending a masked row changes no bit of its result."""
 
@@ -29,7 +29,7 @@ class KvCache:
         self.rows = 0
         self.length = 0
         self._head_dim = head_dim
-        self._dtype = dtype
+        self.dtype = dtype
         self._device = device
         empty = torch.empty(num_kv_heads, 0, head_dim, dtype=dtype, device=device)
         self._layers = [(empty, empty) for _ in range(num_layers)]
@@ -37,7 +37,7 @@ class KvCache:
     @property
     def bytes_per_token(self) -> int:
         """Memory of one token over all layers."""
-        return 2 * len(self._layers) * self.num_kv_heads * self._head_dim * self._dtype.itemsize
+        return 2 * len(self._layers) * self.num_kv_heads * self._head_dim * self.dtype.itemsize
 
     def read(self, layer: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
         """Return views [rows * kv_heads, length, head_dim] of the first rows."""
@@ -87,7 +87,7 @@ class KvCache:
         for pair in self._layers:
             made = []
             for kept in pair:
-                new = torch.zeros((rows + 1) * self.num_kv_heads, length, self._head_dim, dtype=self._dtype, device=self._device)
+                new = torch.zeros((rows + 1) * self.num_kv_heads, length, self._head_dim, dtype=self.dtype, device=self._device)
                 tokens = min(length, kept.shape[1])
                 by_row = _view_by_row(new, self.num_kv_heads)
                 by_row[: len(order), :, :tokens] = _view_by_row(kept, self.num_kv_heads)[source, :, :tokens]

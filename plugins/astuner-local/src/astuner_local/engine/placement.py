@@ -127,7 +127,7 @@ class Placement:
     def _fit(self, tokens: int) -> None:
         """Make the cache long enough for sequences of `tokens` tokens; it grows with them, since few reach the limit."""
         if tokens > self._cache.length:
-            length = max(round_up(tokens, STRIDE), 2 * self._cache.length, _FIRST_LENGTH)
+            length = max(round_up(tokens, _FIRST_LENGTH), 2 * self._cache.length)
             self._resize(max(self._cache.rows, ROWS), min(self._max_length, length))
 
     def _find_vacant(self, keep: Slot | None) -> Slot | None:

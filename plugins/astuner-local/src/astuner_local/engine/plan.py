@@ -9,13 +9,13 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from astuner_local.engine.attention import Stretch
-from astuner_local.engine.kv_cache import ROWS, round_up
+from astuner_local.engine.kv_cache import round_up
 from astuner_local.engine.slots import Slot
 
 
 @frozen(kw_only=True, eq=False)
 class Inputs:
-    """The tokens of a step, a multiple of `ROWS` of them."""
+    """The tokens of a step, with padding."""
 
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
@@ -36,9 +36,9 @@ class Plan:
     wanted: list[tuple[Slot, int]]
     """The slots that get a token, with the row of hidden states to draw it from."""
 
-    def lay_out(self) -> Inputs:
-        """Lay the tokens out."""
-        size = round_up(self.tokens, ROWS)
+    def lay_out(self, multiple: int) -> Inputs:
+        """Lay the tokens out, padded to a multiple."""
+        size = round_up(self.tokens, multiple)
         ids, positions = np.zeros(size, np.int64), np.zeros(size, np.int64)
         rows = np.full(size, -1, np.int64)
         longest = 1

@@ -8,6 +8,7 @@ from statistics import fmean, median
 from astuner_tools.diagnosis.curves import Ends, compare_ends, is_solved, measure_room, take_late
 from astuner_tools.diagnosis.findings import Evidence
 from astuner_tools.diagnosis.groups import name_ends
+from astuner_tools.diagnosis.outcome_checks import has_risen
 from astuner_tools.diagnosis.run_record import RunRecord
 from astuner_tools.diagnosis.signal_checks import Limits
 
@@ -119,10 +120,10 @@ def _measure_fall(record: RunRecord, least_steps: int) -> tuple[float, float] | 
 
 
 def _find_flat(record: RunRecord, limits: Limits) -> Ends | None:
-    """Return the ends of a reward that has had time and signal, and has not moved."""
+    """Return the ends of a reward that has had time and signal, and has not moved, in training or validation."""
     ends = compare_ends(record, "reward/mean", least_steps=int(limits["steps"]))
     live = [value for _, value in record.read("signal/tokens_nonzero_advantage")]
-    if ends is None or is_solved(record) or not live or not median(live[-5:]):
+    if ends is None or is_solved(record) or has_risen(record) or not live or not median(live[-5:]):
         return None
     room = measure_room(record, ends.first)
     small = abs(ends.change) < limits["share"] * room

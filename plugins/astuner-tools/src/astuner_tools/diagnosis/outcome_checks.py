@@ -93,6 +93,32 @@ def find_unrelated_reward(record: RunRecord, limits: Limits) -> Evidence | None:
     )
 
 
+def find_lost_success(record: RunRecord, limits: Limits) -> Evidence | None:
+    """Validation succeeds less often than at its start, and its reward has not fallen."""
+    rates, counts, found = (
+        record.read("val/success/rate"),
+        dict(record.read("val/success/count")),
+        _read_validations(record, limits),
+    )
+    if len(rates) < 2 or found is None or found.fell:
+        return None
+    before, after = rates[0][1], rates[-1][1]
+    error = math.sqrt(sum(rate * (1 - rate) / max(1.0, counts.get(step, 1.0)) for step, rate in (rates[0], rates[-1])))
+    if before - after <= max(2 * error, limits["share"] * before):
+        return None
+    paid = sorted((one for one in record.last_validation if one.is_success is False), key=_get_reward, reverse=True)
+    return Evidence(
+        numbers={"first": found.first, "last": found.last, "before": before, "after": after},
+        episodes=[one.id for one in paid[:2]] or name_ends(record.late),
+    )
+
+
+def has_risen(record: RunRecord) -> bool:
+    """Whether the reward of the last validation is above that of the first by more than chance."""
+    curve = record.read(VALIDATION)
+    return len(curve) > 1 and curve[-1][1] - curve[0][1] > 2 * _measure_error(record, curve[0][1], curve[-1][1])
+
+
 def _read_validations(record: RunRecord, limits: Limits) -> Validations | None:
     curve, counts = record.read(VALIDATION), dict(record.read("val/episodes"))
     if len(curve) < 2:
