@@ -41,9 +41,9 @@ class ReaderTraits:
     lists_revisions: bool = promise("list_revisions")
     """`list_revisions() -> Mapping[str, str]`: the version of each source by its name, as for files."""
     finds_places: bool = promise("identify_tasks", "read_places", "read_at")
-    """`identify_tasks(split) -> str | None`: a digest of all that its tasks are made of, cheap while nothing changes; None if they
-    are read in order. `read_places(split, places)`: yield what `read` yields, plain JSON made for each task alone, and before each
-    append its place to an array of 64 bits. `read_at(split, number, place) -> Task`: the same task, by its number from 0."""
+    """`identify_tasks(split) -> str | None`: a digest of all that its tasks are made of, cheap if nothing changed; None if they
+    are read in order. `read_places(split, places)`: what `read` yields, of plain JSON made for each task alone; before each its
+    place is added to an array of 64 bits. `read_at(split, number, place) -> Task`: the same task, by its number from 0."""
 
 
 @runtime_checkable
