@@ -271,6 +271,21 @@ def test_a_row_that_changes_while_the_run_lasts_is_not_played(file: Path) -> Non
         found.batch(2)
 
 
+class Overlooks(Counted):
+    """Takes a file for the same one whatever happens to it."""
+
+    def identify_tasks(self, split: Split) -> str | None:
+        return "the same"
+
+
+def test_a_row_that_changed_unnoticed_is_not_played_either(file: Path) -> None:
+    found = sample(Overlooks(file), shuffle=False)
+    write(file, ROWS, _7={"level": 9})
+    assert len(found.batch(1)) == 4
+    with pytest.raises(RunFailed, match=r"have changed since this start read them: task 8, '\w+', is another one"):
+        found.batch(2)
+
+
 @pytest.mark.parametrize(("count", "said"), [(ROWS - 9, "they end after task 51"), (ROWS + 1, "task 61, '\\w+', is another one")])
 def test_rows_that_come_or_go_while_the_run_lasts_end_it(file: Path, count: int, said: str) -> None:
     found = sample(Counted(file))
