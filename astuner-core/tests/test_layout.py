@@ -66,7 +66,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-agents": 4850,
     "astuner-ajet": 1750,
     "astuner-datagen": 2650,
-    "astuner-devkit": 5750,
+    "astuner-devkit": 5850,
     "astuner-env-service": 1250,
     "astuner-envs": 2900,
     "astuner-judges": 7200,
