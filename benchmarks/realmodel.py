@@ -82,16 +82,13 @@ def list_coins() -> Iterator[Play]:
 def list_sizes() -> Iterator[Play]:
     """Yield the shop with other settings, one at a time."""
     arms: dict[str, Row] = {
-        "lr 1e-6": {"trainer_common.optim.lr": 1e-6},
         "lr 5e-6": {"trainer_common.optim.lr": 5e-6},
         "lr 5e-5": {"trainer_common.optim.lr": 5e-5},
         "LoRA rank 16, lr 2e-4": {"model.lora_rank": 16, **LORA, "trainer_common.optim.lr": 2e-4},
         "LoRA rank 16, lr 1e-3": {"model.lora_rank": 16, **LORA, "trainer_common.optim.lr": 1e-3},
-        "LoRA rank 4, lr 1e-3": {"model.lora_rank": 4, **LORA, "trainer_common.optim.lr": 1e-3},
         "temperature 1.0": {"rollout.temperature": 1.0},
         "num_repeat 4 of 12 tasks": {"rollout.num_repeat": 4, "data.train_batch_size": 12},
         "num_repeat 16 of 3 tasks": {"rollout.num_repeat": 16, "data.train_batch_size": 3},
-        "kl_loss_coef 0.002": {"trainer_common.use_kl_loss": True},
         "kl_loss_coef 0.1": {"trainer_common.use_kl_loss": True, "trainer_common.kl_loss_coef": 0.1},
     }
     for arm, settings in arms.items():
