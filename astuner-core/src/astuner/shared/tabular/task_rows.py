@@ -112,8 +112,8 @@ def make_content_id(values: Mapping[str, Any], place: str) -> str:
 
 def _make_task(row: Row, columns: Mapping[str, str], default_query: str | None) -> tuple[Task, bool]:
     """Return the task of a row, and whether its id was made from the content."""
-    if not columns and (task := _make_simple_task(row.values, row.place)) is not None:
-        return task
+    if not columns and (simple := _make_simple_task(row.values, row.place)) is not None:
+        return simple
     rest = dict(row.values)
     chosen = {target: _find_column(row, rest, target, column) for target, column in columns.items()}
     for column in columns.values():
