@@ -57,7 +57,7 @@ def _parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any] | None:
     """Return the object in a line; None if it is blank."""
     try:
         line = raw.decode()
-        value, end = DECODER.scan_once(line, 0)
+        value, end = DECODER.scan_once(line, 0)  # type: ignore[attr-defined] # it is not in the stubs
         if type(value) is dict and line[end:] in ("\n", "\r\n", ""):
             return value
     except (StopIteration, ValueError, RecursionError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from json.encoder import c_encode_basestring, c_encode_basestring_ascii, c_make_encoder
+from json.encoder import c_encode_basestring, c_encode_basestring_ascii, c_make_encoder  # type: ignore[attr-defined] # no stubs
 from typing import Any
 
 
