@@ -157,16 +157,16 @@ def test_form_is_told_apart_from_the_label(answer: str, reward: float, form: flo
     [
         ([44], 1.0, {"form": 1.0}),
         ([42, 46, 44], 1.0, {"form": 1.0, "listened": 1.0}),
-        ([42, 41, 47], 0.0, {"form": 1.0, "listened": 0.5}),
+        ([42, 41, 47], 3 / 7 / 2, {"form": 1.0, "listened": 0.5}),
         ([42, 99, 44], 1.0, {"form": 0.0, "listened": 0.5}),
-        ([42], 0.0, {"form": 0.0}),
+        ([42], 2 / 7 / 2, {"form": 0.0}),
         ([], 0.0, {"form": 0.0}),
     ],
 )
 def test_a_game_is_found_well_formed_and_listened_to(guesses: list[int], reward: float, parts: dict[str, float], load: Load):
     row = {"low": 41, "high": 47, "secret": 44}
     verdict = judge(load("tutorial/guess_number/judge.py").Found(), row, {"guesses": guesses})
-    assert (verdict.reward, dict(verdict.components)) == (reward, parts)
+    assert (verdict.reward, dict(verdict.components)) == (pytest.approx(reward), parts)
 
 
 def test_a_coin_knows_nothing_of_the_answer(load: Load):

@@ -1,4 +1,4 @@
-"""The judge: found or not. And a coin, for the control."""
+"""The judge: found, or how much is ruled out. And a coin, for the control."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from astuner import Verdict, WorkflowOutput, WorkflowTask
 
 
 class Found:
-    """1 if the number is found, else 0. How, is up to the model."""
+    """1 if the number is found, else half of the share of the range that its guesses have ruled out."""
 
     def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Verdict:
         """Judge one game.
@@ -20,6 +20,7 @@ class Found:
         """
         row, guesses = workflow_task.task.metadata, workflow_output.metadata["guesses"]
         low, high, secret = row["low"], row["high"], row["secret"]
+        width = high - low + 1
         won = secret in guesses
         parts = {"form": float(all(low <= guess <= high for guess in guesses) and (won or len(guesses) == GUESSES))}
         fits = []
@@ -28,7 +29,8 @@ class Found:
             low, high = (max(low, guess + 1), high) if secret > guess else (low, min(high, guess - 1))
         if len(fits) > 1:
             parts["listened"] = sum(fits[1:]) / len(fits[1:])
-        return Verdict(reward=float(won), is_success=won, components=parts)
+        ruled_out = 1 - (high - low + 1) / width
+        return Verdict(reward=1.0 if won else ruled_out / 2, is_success=won, components=parts)
 
 
 class Coin(Found):
