@@ -19,8 +19,8 @@ from astuner.settings.config.schema_keys import read_core_keys
 from astuner.settings.planning.key_coverage import HonourTable, walk_schema
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load
-from astuner.settings.plugins.option_docs import OptionDescription, describe_options
 from astuner_local.backbone import LocalBackbone
+from astuner_tools.option_docs import OptionDescription, describe_options
 
 HERE = Path(__file__).parent
 INTRODUCTION = "sources/configuration_introduction.md"

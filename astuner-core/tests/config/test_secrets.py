@@ -13,7 +13,6 @@ from astuner.contract.errors import ConfigError, PluginError, Problem
 from astuner.settings.config.loading import LoadedConfig, load_config
 from astuner.settings.config.redaction import REDACTED
 from astuner.settings.config.secrets import Secrets, redact_command
-from astuner.settings.plugins.option_docs import describe_options
 from astuner.settings.plugins.options import build_options
 
 SECRET = "abc'def\\ghi-0123456789"
@@ -120,15 +119,6 @@ def test_a_command_line_is_kept_without_its_secrets(argument: str, kept: str) ->
 def test_what_follows_a_flag_for_a_secret_is_one() -> None:
     given = ["serve", "--api-key", "12345678", "--token", "--port", "80", "--api-key-env", "KEY"]
     assert redact_command(given) == ["serve", "--api-key", REDACTED, "--token", "--port", "80", "--api-key-env", "KEY"]
-
-
-def test_the_default_of_a_secret_option_is_not_described() -> None:
-    @frozen
-    class Options:
-        api_key: str = "12345678"
-        model: str = "m"
-
-    assert [option.default for option in describe_options(Options)] == [REDACTED, "m"]
 
 
 def test_dotenv_beside_the_file_is_read_and_the_environment_wins(

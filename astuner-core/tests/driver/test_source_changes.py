@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,16 @@ from attrs import asdict
 from astuner.contract.errors import UsageError
 from astuner.contract.schema import Task
 from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
-from astuner.episodes.rollout.sampler import digest_tasks
+from astuner.episodes.rollout.steady_tasks import TaskDigest, digest_task, digest_tasks
 from astuner.runs.driver.source_changes import SourceChanges, find_changes
 from astuner.runs.driver.sources import _fingerprint_models
 from astuner.runs.store.fingerprints import WHOLE, compare_fingerprints, fingerprint_file, fingerprint_files, fingerprint_model
 from astuner.settings.config.sections import DatasetFileSection, FileSplit
+
+
+def digest(tasks: Iterable[Task]) -> TaskDigest:
+    return digest_tasks((task.task_id, digest_task(task)) for task in tasks)[0]
+
 
 TASKS = [Task(main_query=f"{number} + 1", task_id=str(number), metadata={"answer": number + 1}) for number in range(4)]
 FACTS: dict[str, Any] = {
@@ -25,8 +31,8 @@ FACTS: dict[str, Any] = {
     "plugins": [{"distribution": "acme-judge", "version": "1.0"}],
     "sources": {
         "data": {
-            "train": asdict(digest_tasks(TASKS)),
-            "validation": asdict(digest_tasks([])),
+            "train": asdict(digest(TASKS)),
+            "validation": asdict(digest([])),
             "files": {"tasks/train.jsonl": "10:aaaa"},
             "revisions": {"org/tasks": "1111"},
         },
@@ -60,7 +66,7 @@ def test_the_same_sources_have_no_changes():
     ids=["fewer", "another order", "another content", "others"],
 )
 def test_other_tasks_are_described_with_the_file_that_changed(tasks, what):
-    found = change(data__train=asdict(digest_tasks(tasks)), data__files={"tasks/train.jsonl": "12:dddd"})
+    found = change(data__train=asdict(digest(tasks)), data__files={"tasks/train.jsonl": "12:dddd"})
     assert found.data == (
         "tasks/train.jsonl changed (10 bytes then, 12 now; sha256 aaaa… then, dddd… now)",
         what,
@@ -77,7 +83,7 @@ def test_another_revision_of_the_same_tasks_is_a_version():
 
 
 def test_changes_are_refused_with_the_flags_that_accept_them():
-    found = change(data__train=asdict(digest_tasks([])), model__model={"model.safetensors": "100:eeee"})
+    found = change(data__train=asdict(digest([])), model__model={"model.safetensors": "100:eeee"})
     with pytest.raises(UsageError, match="With --accept-changes data --accept-changes model it is resumed"):
         found.check_accepted("calculator", ())
     with pytest.raises(UsageError, match=r"the model: model\.safetensors changed"):
@@ -104,7 +110,7 @@ def test_metadata_of_any_kind_has_a_digest():
     circle: dict[str, Any] = {}
     circle["self"] = circle
     odd = [Task(task_id="a", metadata={"x": value}) for value in (circle, {1: 2, "b": object()}, "\ud800", {1, 2})]
-    assert digest_tasks(odd) == digest_tasks(odd)
+    assert digest(odd) == digest(odd)
 
 
 def test_files_have_the_same_names_wherever_their_project_is(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 from attrs import field, frozen
 
 from astuner.contract.errors import ConfigError
-from astuner.settings.plugins.option_docs import describe_options
 from astuner.settings.plugins.options import build_options
 
 
@@ -58,17 +57,3 @@ def test_options_for_a_component_without_any_are_refused_at_their_line() -> None
     assert str(caught.value) == (
         "a.yaml:7: astuner.task_judge.plain: Plain takes no options, so 'lenient' would have no effect; remove it"
     )
-
-
-def test_options_are_described_with_types_defaults_and_the_words_under_the_field() -> None:
-    assert [(o.name, o.type, o.required, o.default, o.doc) for o in describe_options(Graded.Options)] == [
-        ("language", "str", False, "en", "Of the prompts."),
-        ("model.name", "str", True, None, "Which model is asked."),
-        ("weights", "Mapping[str, float]", False, {}, "Share of each part."),
-        ("file", "Path | None", False, None, ""),
-        ("undocumented", "int", False, 3, ""),
-    ]
-
-
-def test_a_component_without_options_has_none_to_describe() -> None:
-    assert describe_options(None) == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -14,29 +13,20 @@ from astuner_devkit.project import write_tokenizer
 def test_the_class_is_chosen_anew_where_anything_but_the_weights_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from astuner.model.rendering.tokenizers import _find_memory_file
+    from astuner.model.rendering.tokenizers import _name_folder
 
     write_tokenizer(tmp_path / "model")
-    before = _find_memory_file(str(tmp_path / "model"))
+    before = _name_folder(str(tmp_path / "model"))
     (tmp_path / "model/model.safetensors").write_text("new")
-    assert _find_memory_file(str(tmp_path / "model")) == before
+    assert _name_folder(str(tmp_path / "model")) == before
     (tmp_path / "model/chat_template.jinja").write_text("new")
-    assert _find_memory_file(str(tmp_path / "model")) != before
+    assert _name_folder(str(tmp_path / "model")) != before
 
 
 def test_a_hub_id_is_always_asked_about() -> None:
-    from astuner.model.rendering.tokenizers import _find_memory_file
+    from astuner.model.rendering.tokenizers import _name_folder
 
-    assert _find_memory_file("org/name") is None
-
-
-def test_only_the_latest_folders_are_remembered(tmp_path: Path) -> None:
-    from astuner.model.rendering.tokenizers import REMEMBERED, _remember
-
-    for number in range(REMEMBERED + 3):
-        _remember(tmp_path / f"{number}.txt", str)
-        os.utime(tmp_path / f"{number}.txt", (number, number))
-    assert {path.stem for path in tmp_path.glob("*.txt")} == {str(number) for number in range(3, REMEMBERED + 3)}
+    assert _name_folder("org/name") is None
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from astuner.contract.errors import DataError
 from astuner.contract.schema import Split, Task
 from astuner.contract.user_values.tasks import check_task
 from astuner.episodes.rollout.environments.selection import EnvironmentChoice, TasksToPlay
+from astuner.episodes.rollout.steady_tasks import SteadyTasks
 from astuner.settings.plugins.catalog import Catalog
 from astuner.shared.tabular import Row, make_tasks
 
@@ -89,13 +90,13 @@ class Yields:
 
 @pytest.mark.parametrize("choice", [None, EnvironmentChoice()], ids=["no environment", "environments by task"])
 def test_a_task_with_neither_is_refused_by_name(choice: EnvironmentChoice | None):
-    tasks = TasksToPlay(Yields(Task("q", task_id="six"), Task(" ", task_id="seven", metadata={"answer": "4"})), choice, Catalog())
+    tasks = Yields(Task("q", task_id="six"), Task(" ", task_id="seven", metadata={"answer": "4"}))
     with pytest.raises(DataError, match=r"^task 'seven' \(train\) has neither a main_query nor init_messages"):
-        list(tasks.read("train"))
+        SteadyTasks(tasks, [TasksToPlay(choice, Catalog()).check])
 
 
 def test_a_task_of_an_environment_needs_neither():
-    tasks = TasksToPlay(Yields(Task(task_id="seven", env_type="a_game")), None, Catalog())
+    tasks = SteadyTasks(Yields(Task(task_id="seven", env_type="a_game")), [TasksToPlay(None, Catalog()).check])
     assert [task.task_id for task in tasks.read("train")] == ["seven"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.contract.schema import Task
-from astuner.episodes.rollout.sampler import digest_tasks
+from astuner.episodes.rollout.steady_tasks import TaskDigest, digest_task, digest_tasks
 from astuner.runs.store.codec import dump_task, load_task
 from astuner.shared.tabular.original_row import restore_row
 from astuner.shared.tabular.task_rows import Row, make_tasks
@@ -18,6 +19,10 @@ from astuner.shared.tabular.task_rows import Row, make_tasks
 SAID = [{"role": "user", "content": "2 + 2?"}]
 TALKED = [{"role": "system", "content": "Be brief."}, *SAID, {"role": "assistant", "content": "5"}, *SAID]
 IN_PARTS = [{"role": "user", "name": "Ann", "content": [{"type": "text", "text": "2 + 2?"}]}]
+
+
+def digest(tasks: Iterable[Task]) -> TaskDigest:
+    return digest_tasks((task.task_id, digest_task(task)) for task in tasks)[0]
 
 
 def make_task(values: dict[str, Any], columns: dict[str, str] | None = None) -> Task:
@@ -80,7 +85,7 @@ def test_a_task_that_was_not_made_of_a_row_is_its_metadata_and_messages():
 def test_the_names_of_columns_change_no_digest_and_are_stored_only_if_needed():
     task = make_task({"question": "2 + 2?", "answer": "4"})
     without = evolve(task, columns={})
-    assert digest_tasks([task]) == digest_tasks([without])
+    assert digest([task]) == digest([without])
     assert task == without
     assert dump_task(task)["columns"] == {"question": "main_query"}
     assert "columns" not in dump_task(without)

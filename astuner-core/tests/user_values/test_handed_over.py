@@ -15,8 +15,9 @@ from astuner.contract.errors import DataError
 from astuner.contract.schema import Task, Unjudged, Verdict, WorkflowOutput
 from astuner.contract.user_values.changes import ChangeCounts
 from astuner.contract.user_values.outputs import check_output
-from astuner.contract.user_values.tasks import CheckedTasks, check_task
+from astuner.contract.user_values.tasks import check_task
 from astuner.contract.user_values.verdicts import check_verdict
+from astuner.episodes.rollout.steady_tasks import SteadyTasks
 
 ONE = [1, 1.0, True, np.float32(1), np.float64(1), np.int64(1), np.bool_(True), np.array(1.0)]
 
@@ -93,21 +94,21 @@ class Yields:
         self.tasks = tasks
 
     def read(self, split: Any) -> Any:
-        yield from self.tasks
+        yield from self.tasks if split == "train" else ()
 
 
 def test_the_values_of_a_readers_task_become_plain() -> None:
     messages: Any = [{"role": "user", "content": np.str_("c")}]
     number: Any = np.int64(7)
     given = Task("q", messages, number, metadata={"label": number, "day": date(2026, 1, 2)})
-    (task,) = CheckedTasks(Yields(given)).read("train")
+    (task,) = SteadyTasks(Yields(given)).read("train")
     expected = Task("q", ({"role": "user", "content": "c"},), "7", metadata={"label": 7, "day": "2026-01-02"})
     assert (task, type(task.metadata["label"])) == (expected, int)
 
 
 def test_tasks_whose_text_is_not_valid_are_mended_and_counted() -> None:
     given = Task("a", task_id="1"), Task("\ud83d", task_id="2"), Task("b", task_id="3", metadata={"k": "\udc80"})
-    tasks = CheckedTasks(Yields(*given))
+    tasks = SteadyTasks(Yields(*given))
     assert [task.main_query for task in tasks.read("train")] == ["a", "\ufffd", "b"]
     assert tasks.describe_mended() == (
         "the text of 2 task(s) is not valid Unicode, the first is '2' (train): each lone surrogate became U+FFFD"

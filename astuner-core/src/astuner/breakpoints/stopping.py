@@ -7,15 +7,38 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from astuner.breakpoints.selection import is_selected, load_debugger, note_first, read_tags
-from astuner.breakpoints.terminal import TERMINAL
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Control, RunInfo
+
+
+class Display(Protocol):
+    """Something that draws on the terminal at any time."""
+
+    def pause(self) -> None:
+        """Draw nothing until `resume`."""
+
+    def resume(self) -> None:
+        """Draw again, including what arrived meanwhile."""
+
+
+@define(eq=False)
+class Terminal:
+    """One per process, since there is one terminal. A debugger replaces the functions."""
+
+    displays: list[Display] = field(factory=list)
+    leave: Callable[[str], object] = lambda place: None
+    """End the prompts of a finished place."""
+    is_in_use: Callable[[], bool] = lambda: False
+    """Return whether a debugger has the terminal."""
+
+
+TERMINAL = Terminal()
 
 
 PLACE: ContextVar[str | None] = ContextVar("astuner_place", default=None)
@@ -50,7 +73,7 @@ def connect_run(control: Control, end: Callable[[], object], say: Callable[[str]
     """Let debuggers in this process end the run on quit, and report messages through `say`."""
 
     def report_prompt() -> None:
-        if TERMINAL.in_use:
+        if TERMINAL.is_in_use():
             say("a debugger is still at its prompt: press Enter there to leave it")
 
     RUN.end, RUN.say, RUN.ending = end, say, lambda: control.stop

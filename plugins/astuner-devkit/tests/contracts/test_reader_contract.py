@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from astuner.contract.protocols import ReaderTraits
 from astuner.contract.schema import Split, Task
 from astuner.episodes.builtin.readers.dataset_file import DatasetFileReader
 from astuner_devkit.contracts import Contract, ReaderContract, list_rules, run_contract
@@ -206,6 +209,36 @@ class ChangedByPickling(Letters):
         yield Task("one", task_id="1", metadata={"note": Forgetful("kept")})
 
 
+class FindsPlaces(Letters):
+    traits = ReaderTraits(finds_places=True)
+
+    def identify_tasks(self, split: Split) -> str | None:
+        return "letters"
+
+    def read_places(self, split: Split, places: array[int]) -> Iterator[Task]:
+        for place, task in enumerate(self.read(split)):
+            places.append(place)
+            yield task
+
+    def read_at(self, split: Split, number: int, place: int) -> Task:
+        return list(self.tasks())[place]
+
+
+class FindsTheNext(FindsPlaces):
+    def read_at(self, split: Split, number: int, place: int) -> Task:
+        return list(self.tasks())[place - 1]
+
+
+class LeavesOneOut(FindsPlaces):
+    def read_places(self, split: Split, places: array[int]) -> Iterator[Task]:
+        return islice(super().read_places(split, places), 2)
+
+
+class KnowsItselfOnly(FindsPlaces):
+    def identify_tasks(self, split: Split) -> str | None:
+        return str(id(self))
+
+
 BAD = [
     ("test_it_is_a_reader", Awaited, "`read` is not awaited, so it would not run; drop `async`"),
     ("test_it_is_a_reader", Path, "Path' (pathlib:Path) has no method `read`: write `def read(self, split)`"),
@@ -223,6 +256,9 @@ BAD = [
     ("test_reading_again_begins_at_the_beginning", SharesItsPlace, "gave 3 tasks, and 1 after another reading had passed it"),
     ("test_reading_may_stop_early", Clings, "leaving it after its first task raised OSError: the file is still open"),
     ("test_reading_may_stop_early", KeepsItsLock, "gave 3 tasks, and 0 after it was left in the middle"),
+    ("test_tasks_are_found_by_their_places", FindsTheNext, "the id of task 0 changed in read_at"),
+    ("test_tasks_are_found_by_their_places", LeavesOneOut, "gave 3 tasks, and 2 in read_places"),
+    ("test_tasks_are_found_by_their_places", KnowsItselfOnly, "in a second reader"),
     ("test_a_split_that_is_not_configured_is_empty", NeedsValidation, "read('validation') raised KeyError: 'validation'"),
     ("test_a_split_that_is_not_configured_is_empty", ValidatesOnTraining, "read('validation') yielded 3 tasks"),
     ("test_tasks_are_json", Tuples, "metadata['range'] comes back from JSON as {'range': [1, 2]} instead of"),

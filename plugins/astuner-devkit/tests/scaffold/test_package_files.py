@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from astuner.settings.plugins.kinds import KINDS
-from astuner.settings.plugins.option_docs import describe_options
+from astuner_devkit.contracts.option_fields import describe_fields
 from astuner_devkit.scaffold.filling import fill_package, fill_usage, format_range
 from astuner_devkit.scaffold.kinds import SCAFFOLDS
 from astuner_devkit.scaffold.names import LONGEST, Names, choose_names
@@ -133,14 +133,13 @@ def test_lines_stay_short_with_the_longest_names(kind: str) -> None:
 def test_every_option_is_documented_in_the_code_and_in_the_readme(kind: str, load: Load) -> None:
     readme = fill_package(named(kind))["README.md"]
     target = load(kind)
-    options = describe_options(getattr(target, "Options", None))
-    documented = [option.name for option in options if option.doc and f"| `{option.name}` |" in readme]
-    assert documented == [option.name for option in options]
+    options = describe_fields(getattr(target, "Options", None))
+    assert [name for name, doc in options.items() if not doc or f"| `{name}` |" not in readme] == []
 
 
 @pytest.mark.parametrize("kind", ["reader", "judge", "tracker", "logger", "engine", "environment", "detector", "hook"])
 def test_a_component_that_has_a_section_has_options(kind: str, load: Load) -> None:
-    assert describe_options(load(kind).Options)
+    assert describe_fields(load(kind).Options)
 
 
 @every_kind

@@ -17,7 +17,7 @@ from astuner.contract.errors import PluginError
 from astuner.contract.protocols.traits import find_options_class
 
 if TYPE_CHECKING:
-    from astuner.settings.plugins.option_docs import OptionDescription
+    from astuner_tools.option_docs import OptionDescription
 
 Role = Literal["listens", "decides", "wraps", "unknown"]
 EXAMPLE = """\b
@@ -43,7 +43,7 @@ def show(kind: str, name: str, in_json: bool) -> int:
     """Show one component: where it is from, what it needs, its hooks and its options. NAME is anything that a YAML accepts."""
     from astuner.settings.plugins.catalog import Catalog
     from astuner.settings.plugins.drivers import load
-    from astuner.settings.plugins.option_docs import describe_options
+    from astuner_tools.option_docs import describe_options
 
     kind = find_kind(kind, "plugin show")
     catalog = Catalog.discover(kinds=(kind,))

@@ -8,8 +8,9 @@ import time
 
 from attrs import define, field
 
-from astuner.breakpoints.terminal import Terminal
+from astuner.breakpoints.stopping import Terminal
 from astuner_tools.breakpoints.debugger import stop_clock
+from astuner_tools.breakpoints.sessions import Sessions
 
 
 @define(eq=False)
@@ -29,7 +30,7 @@ class Table:
         self.log.append("resume")
 
 
-def in_a_thread(terminal: Terminal, stop: Stop, order: list[str]) -> threading.Thread:
+def in_a_thread(terminal: Sessions, stop: Stop, order: list[str]) -> threading.Thread:
     def take() -> None:
         stop.thread = threading.current_thread()
         terminal.take(stop)
@@ -42,7 +43,7 @@ def in_a_thread(terminal: Terminal, stop: Stop, order: list[str]) -> threading.T
 
 
 def test_another_thread_waits_for_its_turn() -> None:
-    terminal, order, mine = Terminal(), list[str](), Stop("mine")
+    terminal, order, mine = Sessions(Terminal()), list[str](), Stop("mine")
     terminal.take(mine)
     other = in_a_thread(terminal, Stop("other"), order)
     other.join(0.2)
@@ -53,7 +54,7 @@ def test_another_thread_waits_for_its_turn() -> None:
 
 
 def test_what_a_stepped_over_end_leaves_behind_holds_nobody_up() -> None:
-    terminal, order = Terminal(), list[str]()
+    terminal, order = Sessions(Terminal()), list[str]()
     terminal.take(Stop("episode 1"))
     other = in_a_thread(terminal, Stop("other"), order)
     terminal.leave("episode 1")
@@ -62,15 +63,15 @@ def test_what_a_stepped_over_end_leaves_behind_holds_nobody_up() -> None:
 
 
 def test_neither_does_a_thread_that_has_ended() -> None:
-    terminal, order, ended = Terminal(), list[str](), Stop("gone", thread=threading.Thread())
+    terminal, order, ended = Sessions(Terminal()), list[str](), Stop("gone", thread=threading.Thread())
     terminal.take(ended)
     in_a_thread(terminal, Stop("other"), order).join(10)
     assert order == ["other"]
 
 
 def test_a_display_is_paused_from_the_first_debugger_to_the_last() -> None:
-    terminal, table, one, two = Terminal(), Table(), Stop(), Stop()
-    terminal.add(table)
+    table, one, two = Table(), Stop(), Stop()
+    terminal = Sessions(Terminal([table]))
     assert [terminal.take(one), terminal.take(one), terminal.take(two)] == [True, False, True]
     terminal.give_back(two)
     assert table.log == ["pause"]

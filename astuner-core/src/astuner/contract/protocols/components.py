@@ -40,6 +40,10 @@ class ReaderTraits:
     records their digests, and a resume names the one that changed."""
     lists_revisions: bool = promise("list_revisions")
     """`list_revisions() -> Mapping[str, str]`: the version of each source by its name, as for files."""
+    finds_places: bool = promise("identify_tasks", "read_places", "read_at")
+    """`identify_tasks(split) -> str | None`: a digest of all that its tasks are made of, cheap if nothing changed; None if they
+    are read in order. `read_places(split, places)`: what `read` yields, of plain JSON made for each task alone; before each its
+    place is added to an array of 64 bits. `read_at(split, number, place) -> Task`: the same task, by its number from 0."""
 
 
 @runtime_checkable

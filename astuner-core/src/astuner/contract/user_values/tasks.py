@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
 from astuner.contract.errors import DataError
 from astuner.contract.plain_values import make_plain, read_text, show_value
-from astuner.contract.protocols import Reader
 from astuner.contract.schema import Message, Split, Task
-
-
-class CheckedTasks:
-    """Reads tasks whose values are plain; raises `DataError` for the first that holds what JSON does not have."""
-
-    def __init__(self, reader: Reader) -> None:
-        """Check the tasks of `reader`."""
-        self._reader = reader
-        self._mended: set[tuple[Split, str]] = set()
-
-    def describe_mended(self) -> str | None:
-        """Return how many of the tasks that were read hold text that is not valid Unicode; None if none does."""
-        if not self._mended:
-            return None
-        split, task_id = min(self._mended)
-        return (
-            f"the text of {len(self._mended)} task(s) is not valid Unicode, the first is '{task_id}' ({split}): "
-            "each lone surrogate became U+FFFD"
-        )
-
-    def read(self, split: Split) -> Iterator[Task]:
-        """Yield the tasks of a split."""
-        for task in self._reader.read(split):
-            checked, mended = check_task(task, split)
-            if mended:
-                self._mended.add((split, checked.task_id))
-            yield checked
 
 
 def check_task(task: object, split: Split) -> tuple[Task, bool]:

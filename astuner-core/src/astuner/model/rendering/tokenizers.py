@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.settings.config.pretrained import guard_loading
-
-REMEMBERED = 100
-"""Number of folders remembered, the most recent ones."""
+from astuner.shared.user_cache import keep_cached, read_cached
 
 NOT_THE_TOKENIZERS = (".safetensors", ".bin", ".pt", ".gguf")
 """Endings of model files that do not affect the tokenizer: a training step rewrites them."""
@@ -32,15 +30,17 @@ def load_tokenizer(model_path: str) -> Any:
 
 
 def _load_tokenizer(model_path: str) -> Any:
-    remembered = _find_memory_file(model_path)
+    name = _name_folder(model_path)
+    remembered = None if name is None else read_cached("tokenizers", name)
     chosen = None if remembered is None or "torch" in sys.modules else _load_class(remembered)
     if chosen is not None:
         return chosen.from_pretrained(model_path, trust_remote_code=False)
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_path, trust_remote_code=False)
-    if remembered is not None and not remembered.exists() and _is_reproducible(tokenizer, model_path):
-        _remember(remembered, type(tokenizer))
+    if name is not None and remembered is None and _is_reproducible(tokenizer, model_path):
+        chosen = type(tokenizer)
+        keep_cached("tokenizers", name, f"{chosen.__module__}:{chosen.__qualname__}".encode(), most_bytes=10_000)
     return tokenizer
 
 
@@ -76,8 +76,8 @@ def _describe(tokenizer: Any) -> list[Any]:
     return [text, added, tokenizer.special_tokens_map, tokenizer.chat_template, tokenizer.init_kwargs.keys()]
 
 
-def _find_memory_file(model_path: str) -> Path | None:
-    """Return the file that names the class for a folder in its current state; None if it is not a local folder."""
+def _name_folder(model_path: str) -> str | None:
+    """Return a name for a folder in its current state; None if it is not a local folder."""
     home = Path(model_path)
     if not home.is_dir():
         return None
@@ -87,27 +87,12 @@ def _find_memory_file(model_path: str) -> Path | None:
         if entry.is_file() and not entry.name.endswith(NOT_THE_TOKENIZERS)
     ]
     facts = json.dumps([str(home.resolve()), version("transformers"), version("tokenizers"), stats])
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "astuner" / "tokenizers" / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.txt"
+    return hashlib.sha256(facts.encode()).hexdigest()[:32]
 
 
-def _load_class(remembered: Path) -> Any:
+def _load_class(remembered: bytes) -> Any:
     try:
-        module, _, name = remembered.read_text(encoding="utf-8").partition(":")
+        module, _, name = remembered.decode().partition(":")
         return getattr(importlib.import_module(module), name) if module.startswith("transformers.") else None
-    except (OSError, ImportError, AttributeError, ValueError):
+    except (ImportError, AttributeError, ValueError):
         return None
-
-
-def _remember(remembered: Path, chosen: type) -> None:
-    try:
-        remembered.parent.mkdir(parents=True, exist_ok=True)
-        new = remembered.with_suffix(f".{os.getpid()}")
-        new.write_text(f"{chosen.__module__}:{chosen.__qualname__}", encoding="utf-8")
-        new.replace(remembered)
-        earlier = sorted(remembered.parent.glob("*.txt"), key=lambda path: path.stat().st_mtime)
-        for path in earlier[:-REMEMBERED]:
-            path.unlink(missing_ok=True)
-    except OSError:
-        # If the cache cannot be written, the next load is slow again.
-        return

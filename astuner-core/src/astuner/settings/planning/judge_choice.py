@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from astuner.contract.errors import ConfigError, DataError, Problem
-from astuner.contract.protocols import JudgeTraits, Reader, has_methods, read_traits
+from astuner.contract.protocols import JudgeTraits, has_methods, read_traits
 from astuner.contract.schema import Split, Task
 from astuner.contract.user_values.named_arguments import check_methods, read_form
 from astuner.episodes.judging.composition import is_task_of
@@ -90,24 +90,21 @@ def _check_form(judge: Component, key: str) -> None:
 class RowsToJudge:
     """Checks that each row has what judges in verl's or TRL's form take of it; raises `DataError` for the first without."""
 
-    def __init__(self, reader: Reader, judges: Sequence[Component]) -> None:
-        """Check the tasks of `reader`."""
-        self._reader = reader
+    def __init__(self, judges: Sequence[Component]) -> None:
+        """Load the judges."""
         found = [(judge, _find_foreign(load(judge.candidate))) for judge in judges]
         self._functions = [(judge, function) for judge, function in found if function is not None]
 
-    def read(self, split: Split) -> Iterator[Task]:
-        """Yield the tasks, each looked at."""
-        for task in self._reader.read(split):
-            for judge, function in self._functions:
-                if judge.terms is not None and not is_task_of(task, judge.terms.only):
-                    continue
-                try:
-                    function.read_columns(task)
-                except LookupError as lack:
-                    place, name = f"task '{task.task_id}' ({split})", judge.candidate.blame
-                    raise DataError(f"{place}: {name} cannot judge it: {lack}. Give it one, or the parameter a default") from None
-            yield task
+    def check(self, task: Task, split: Split) -> None:
+        """Look at a task."""
+        for judge, function in self._functions:
+            if judge.terms is not None and not is_task_of(task, judge.terms.only):
+                continue
+            try:
+                function.read_columns(task)
+            except LookupError as lack:
+                place, name = f"task '{task.task_id}' ({split})", judge.candidate.blame
+                raise DataError(f"{place}: {name} cannot judge it: {lack}. Give it one, or the parameter a default") from None
 
 
 def _find_foreign(judge: Any) -> VerlFunction | TrlFunction | None:

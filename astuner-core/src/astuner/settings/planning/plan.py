@@ -90,7 +90,8 @@ class Plan:
         """Return the run's tasks in their order; reads each split once. `report` gets what was changed in them."""
         config, choice = self.loaded.config, self.recipe.environments
         return TaskSampler(
-            RowsToJudge(TasksToPlay(reader, choice, self.catalog), self.recipe.judges),
+            reader,
+            checks=(TasksToPlay(choice, self.catalog).check, RowsToJudge(self.recipe.judges).check),
             batch_size=config.data.train_batch_size,
             epochs=config.trainer_common.total_epochs,
             seed=config.seed,

@@ -23,7 +23,7 @@ def parse_json_columns(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[
                 there = ", ".join(values) or "none"
                 raise DataError(f"{row.place}: no column '{column}', which is in `json_columns`; columns are: {there}")
             values[column] = _parse_cell(values[column], column, row.place)
-        yield Row(row.place, values)
+        yield row._replace(values=values)
 
 
 def _parse_cell(value: Any, column: str, place: str) -> Any:

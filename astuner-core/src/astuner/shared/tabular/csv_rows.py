@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from astuner.contract.errors import DataError
 from astuner.shared.tabular.task_rows import Row
-from astuner.shared.tabular.text_lines import HEAD_BYTES, check_encoding, read_text_lines
+from astuner.shared.tabular.text_lines import HEAD_BYTES, check_encoding, decode_line
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -32,7 +32,8 @@ def read_csv_rows(path: Path, separator: str) -> Iterator[Row]:
     with path.open("rb") as file:
         check_encoding(path, file.read(HEAD_BYTES))
         file.seek(0)
-        records = _read_records(path, csv.reader(read_text_lines(path, file), delimiter=separator, strict=True))
+        lines = (decode_line(path, number, raw) for number, raw in enumerate(file, 1))
+        records = _read_records(path, csv.reader(lines, delimiter=separator, strict=True))
         line, columns = next(records, (1, []))
         _check_columns(f"{path}:{line}", columns, separator)
         for line, cells in records:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TextIO
 from astuner.contract.errors import DataError
 from astuner.shared.tabular.strict_json import DECODER, StrictJsonError, parse_json
 from astuner.shared.tabular.task_rows import Row
-from astuner.shared.tabular.text_lines import BYTE_ORDER_MARK, HEAD_BYTES, check_encoding, read_text_lines
+from astuner.shared.tabular.text_lines import BYTE_ORDER_MARK, HEAD_BYTES, check_encoding, decode_line
 
 _CHUNK = 1 << 16
 _NO_SPACE = re.compile(r"\S")
@@ -22,28 +22,58 @@ _TAIL = 16
 def read_json_rows(path: Path) -> Iterator[Row]:
     """Yield the objects of a file with the line on which each begins; blank lines and a byte-order mark are skipped."""
     with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-        check_encoding(path, head)
-        file.seek(0)
-        if not head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"["):
+        if holds_lines(path, file):
             yield from _read_lines(path, file)
             return
     with path.open(encoding="utf-8-sig", newline="") as text:
         yield from _List(path, text).read_rows()
 
 
+def holds_lines(path: Path, file: BinaryIO) -> bool:
+    """Whether an open JSON file is an object per line, and not a list; raises `DataError` if it is UTF-16."""
+    head = file.read(HEAD_BYTES)
+    check_encoding(path, head)
+    file.seek(0)
+    return not head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"[")
+
+
+def read_json_row(path: Path, offset: int) -> Row:
+    """Return a row of a file of JSON lines by its offset, an empty one if the line is blank; raises `DataError`."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return Row(f"{path}: byte {offset}", _parse_line(path, 1 if offset == 0 else 0, file.readline()) or {}, offset)
+
+
 def _read_lines(path: Path, file: BinaryIO) -> Iterator[Row]:
-    for number, line in enumerate(read_text_lines(path, file), 1):
-        if line.isspace() or not line:
-            continue
-        try:
-            # Without its line end, else a truncated row is reported in the first column of the next line.
-            value = parse_json(line.rstrip("\r\n"))
-        except json.JSONDecodeError as error:
-            raise _make_error(path, number, error.colno, error.msg, line) from error
-        except StrictJsonError as error:
-            raise DataError(f"{path}:{number}: {error}") from error
-        yield _make_row(path, number, value)
+    name, offset = str(path), 0
+    for number, raw in enumerate(file, 1):
+        values = _parse_line(path, number, raw)
+        if values is not None:
+            yield Row(f"{name}:{number}", values, offset)
+        offset += len(raw)
+
+
+def _parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any] | None:
+    """Return the object in a line; None if it is blank."""
+    try:
+        line = raw.decode()
+        value, end = DECODER.scan_once(line, 0)  # type: ignore[attr-defined] # it is not in the stubs
+        if type(value) is dict and line[end:] in ("\n", "\r\n", ""):
+            return value
+    except (StopIteration, ValueError, RecursionError):
+        # Blank, spaced, broken: what follows tells these apart.
+        pass
+    line = decode_line(path, number, raw)
+    if line.isspace() or not line:
+        return None
+    try:
+        # Without its line end, else a truncated row is reported in the first column of the next line.
+        value = parse_json(line.rstrip("\r\n"))
+    except json.JSONDecodeError as error:
+        raise _make_error(path, number, error.colno, error.msg, line) from error
+    except StrictJsonError as error:
+        raise DataError(f"{path}:{number}: {error}") from error
+    return _check_object(path, number, value)
 
 
 class _List:
@@ -62,12 +92,11 @@ class _List:
             return
         while True:
             line = self._line
-            yield _make_row(self._path, line, self._read_value())
+            yield Row(f"{self._path}:{line}", _check_object(self._path, line, self._read_value()))
             mark = self._next_mark()
             if mark not in (",", "]"):
-                raise self._error(
-                    "expecting ',' or ']' after an object" if mark else "the list is not closed: the file is cut off"
-                )
+                cut_off = "the list is not closed: the file is cut off"
+                raise self._error("expecting ',' or ']' after an object" if mark else cut_off)
             self._advance(self._at + 1)
             follows = self._next_mark()
             if mark == "]":
@@ -120,13 +149,13 @@ class _List:
         return _make_error(self._path, self._line, self._column, message, "")
 
 
-def _make_row(path: Path, line: int, value: Any) -> Row:
+def _check_object(path: Path, line: int, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         kind = "null" if value is None else type(value).__name__
         raise DataError(
             f'{path}:{line}: this is a {kind}, not an object; each row is one JSON object such as {{"question": "…"}}'
         )
-    return Row(f"{path}:{line}", value)
+    return value
 
 
 def _make_error(path: Path, line: int, column: int, message: str, text: str) -> DataError:

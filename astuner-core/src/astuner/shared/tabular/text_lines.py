@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from astuner.contract.errors import DataError
 
@@ -19,12 +17,9 @@ def check_encoding(path: Path, head: bytes) -> None:
         raise DataError(f"{path}: the file is UTF-16 or UTF-32, not UTF-8; save it as UTF-8: iconv -f UTF-16 -t UTF-8")
 
 
-def read_text_lines(path: Path, file: BinaryIO) -> Iterator[str]:
-    """Yield the lines, each with its end; a byte-order mark before the first one is skipped."""
-    for number, raw in enumerate(file, 1):
-        try:
-            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
-            ) from error
+def decode_line(path: Path, number: int, raw: bytes) -> str:
+    """Return the text of a line, counted from 1, without a byte-order mark; raises `DataError` if it is not UTF-8."""
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8") from error

@@ -23,6 +23,7 @@ from astuner.contract.errors import ConfigError
 from astuner.contract.protocols import Candidate, RunInfo
 from astuner.contract.protocols.traits import find_options_class
 from astuner.settings.plugins.catalog import Catalog
+from astuner_devkit.contracts.option_fields import describe_fields
 from astuner_devkit.contracts.shape import find_call_problem, forbid_errors
 from astuner_devkit.run_infos import run_info
 
@@ -133,10 +134,8 @@ class Contract(Rules):
     @self_contained
     def test_options_are_documented(self) -> None:
         """Each field of `Options` has a string under it: what `plugin show`, the editor and the reference print."""
-        from astuner.settings.plugins.option_docs import describe_options
-
         options = find_options_class(self.target())
-        bare = [option.name for option in describe_options(options) if not option.doc]
+        bare = [name for name, doc in describe_fields(options).items() if not doc]
         assert not bare, f'{self._blame}: document {", ".join(bare)}: write a """docstring""" under each field'
 
     def test_options_cross_processes(self) -> None:

@@ -18,12 +18,12 @@ from astuner.contract.errors import PluginError
 from astuner.contract.protocols.traits import find_options_class
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.hooks import Hooks
-from astuner.settings.plugins.import_check import try_imports
 from astuner.settings.plugins.kinds import GROUPS
-from astuner.settings.plugins.option_docs import describe_options
 from astuner.settings.plugins.requirements import SHOWS_RUNS, WORKS_WITHOUT
 from astuner.shared.known_packages import CORE, read_known_packages
 from astuner_devkit.contracts.base import Rules, self_contained
+from astuner_devkit.contracts.fresh_imports import try_imports
+from astuner_devkit.contracts.option_fields import describe_fields
 from astuner_devkit.public_api import internal_imports
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -146,7 +146,7 @@ class PackageContract(Rules):
         """Each field of the `Options` of every component has a string under it."""
         for entry in self._entries():
             options = find_options_class(_load(entry))
-            bare = [option.name for option in describe_options(options) if not option.doc]
+            bare = [name for name, doc in describe_fields(options).items() if not doc]
             assert not bare, (
                 f'{self._blame}: {entry.value}: document {", ".join(bare)}: write a """docstring""" under each field of Options'
             )
@@ -221,8 +221,7 @@ class PackageContract(Rules):
         """Import every entry point in a fresh process; return each with its error and the heavy modules it imported."""
         entries = self._entries()
         values = [entry.value.partition("[")[0].replace(" ", "") for entry in entries]
-        found = try_imports(values, HEAVY)
-        return [(entry, result.error, result.heavy) for entry, result in zip(entries, found, strict=True)]
+        return [(entry, *found) for entry, found in zip(entries, try_imports(values, HEAVY), strict=True)]
 
 
 def _load(entry: EntryPoint) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from astuner.contract.protocols import ReaderTraits, read_traits
 from astuner.contract.schema import Split, Task
 from astuner_devkit.contracts.base import Contract, self_contained
 from astuner_devkit.contracts.shape import assert_method, forbid_errors
@@ -97,6 +99,18 @@ class ReaderContract(Contract):
                 if close is not None:
                     close()
             self._assert_same(split, expected[split], list(reader.read(split)), "after it was left in the middle")
+
+    def test_tasks_are_found_by_their_places(self, tmp_path: Path) -> None:
+        """A reader that finds places yields the same tasks with them, makes each again of its place, and knows its data again."""
+        reader = self.make(tmp_path)
+        for split in self.splits if read_traits(reader, ReaderTraits).finds_places else ():
+            places, expected, identity = array("Q"), list(reader.read(split)), reader.identify_tasks(split)
+            self._assert_same(split, expected, list(reader.read_places(split, places)), "in read_places")
+            again = self.make(tmp_path).identify_tasks(split)
+            assert identity == again, f"{self._place(split)}: identify_tasks gave {identity!r}, and {again!r} in a second reader"
+            if identity is not None:
+                found = [reader.read_at(split, number, place) for number, place in enumerate(places)]
+                self._assert_same(split, expected, found, "in read_at")
 
     def test_a_split_that_is_not_configured_is_empty(self, tmp_path: Path) -> None:
         """A split that the options do not configure yields nothing; it does not raise, since validation data are optional."""

@@ -15,8 +15,8 @@ from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from astuner.breakpoints.terminal import TERMINAL
 from astuner.episodes.containment.endings import UserQuit
+from astuner_tools.breakpoints.sessions import SESSIONS
 
 _held_s: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 """The total hold time (s) by event loop."""
@@ -36,11 +36,11 @@ class Debugger(pdb.Pdb):
 
     def interaction(self, *arguments: Any, **keywords: Any) -> None:
         """Show the prompt as soon as no other thread has it."""
-        if TERMINAL.take(self):
+        if SESSIONS.take(self):
             # A live display may have redirected stdout until it was paused.
             self.stdout = sys.stdout if sys.stdout.isatty() else sys.stderr
             self.use_rawinput = self.stdout is sys.stdout
-        if TERMINAL.hand_to(self):
+        if SESSIONS.hand_to(self):
             self.message(self._title)
         if self._ending():
             self.set_quit()
@@ -61,7 +61,7 @@ class Debugger(pdb.Pdb):
         """End the run, as Ctrl-C would."""
         super().set_quit()
         # First, so that the run's stop handler sees no open prompt.
-        TERMINAL.give_back(self)
+        SESSIONS.give_back(self)
         if self._end_run is not None and not self._ending():
             self._end_run()
         self._release()
@@ -77,9 +77,9 @@ class Debugger(pdb.Pdb):
             raise _make_ending() from None
 
     def _release(self) -> None:
-        TERMINAL.give_back(self)
+        SESSIONS.give_back(self)
         # Another debugger of this thread may be stepping in a coroutine that continues later.
-        waiting = TERMINAL.find_latest(self.thread)
+        waiting = SESSIONS.find_latest(self.thread)
         if isinstance(waiting, Debugger) and not self._ending():
             sys.settrace(waiting.trace_dispatch)
 

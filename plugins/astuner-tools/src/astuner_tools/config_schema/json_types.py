@@ -19,8 +19,8 @@ from astuner.settings.config.redaction import is_secret
 from astuner.settings.config.structure_errors import is_list, is_literal, is_union
 from astuner.settings.config.structuring import make_converter
 from astuner.settings.config.trainer import LoggerChoice
-from astuner.settings.plugins.option_docs import read_field_docs
 from astuner_tools.config_schema.json_bounds import Bounds, read_bounds
+from astuner_tools.option_docs import read_field_docs
 
 Schema = dict[str, Any]
 

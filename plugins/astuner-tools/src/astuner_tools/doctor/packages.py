@@ -14,11 +14,11 @@ from packaging.specifiers import SpecifierSet
 from astuner.contract.protocols import Candidate
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.compat import find_incompatibility
-from astuner.settings.plugins.import_check import try_imports
 from astuner.settings.plugins.requirements import Installed
 from astuner.shared.install_hints import install_command
 from astuner.shared.known_packages import CORE, read_known_packages
 from astuner_tools.doctor.rows import Row
+from astuner_tools.import_check import try_imports
 
 
 def python_rows() -> Iterator[Row]:

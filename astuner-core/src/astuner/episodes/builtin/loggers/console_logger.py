@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from astuner.breakpoints.terminal import TERMINAL
+from astuner.breakpoints.stopping import TERMINAL
 from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.episodes.builtin.loggers.step_figures import Row, format_figures, format_waterfall, thin_rows
@@ -107,7 +107,7 @@ class _LiveTable:
         """Notices held back while a debugger has the terminal; else None."""
         self._lock = threading.RLock()
         self._live.start()
-        TERMINAL.add(self)
+        TERMINAL.displays.append(self)
 
     def show(self, step: int, metrics: Mapping[str, float]) -> None:
         self._rows.append((step, metrics))
@@ -145,7 +145,7 @@ class _LiveTable:
             self._draw()
 
     def stop(self) -> None:
-        TERMINAL.remove(self)
+        TERMINAL.displays = [one for one in TERMINAL.displays if one is not self]
         with self._lock:
             self._progress = None
             self._live.update(self._build_table(thin_rows(self._rows)), refresh=self._held is None)

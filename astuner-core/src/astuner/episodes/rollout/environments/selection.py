@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
 from astuner.contract.errors import ConfigError, DataError, PluginError, Problem
-from astuner.contract.protocols import Reader
 from astuner.contract.schema import Split, Task
 from astuner.settings.config.env_variables import NO_ENVIRONMENT, ActionPreference
 from astuner.settings.config.structure_errors import find_closest
@@ -86,18 +85,13 @@ class EnvironmentFinder:
 class TasksToPlay:
     """Checks that every task has what the run plays it with; raises `DataError` for the first that does not."""
 
-    def __init__(self, reader: Reader, choice: EnvironmentChoice | None, catalog: Catalog) -> None:
-        """Check the tasks of `reader`; `choice` is None if no task has an environment."""
-        self._reader, self._choice, self._plays = reader, choice or EnvironmentChoice(), choice is not None
+    def __init__(self, choice: EnvironmentChoice | None, catalog: Catalog) -> None:
+        """Take the choice; None if no task has an environment."""
+        self._choice, self._plays = choice or EnvironmentChoice(), choice is not None
         self._finder = EnvironmentFinder(self._choice, catalog)
 
-    def read(self, split: Split) -> Iterator[Task]:
-        """Yield the tasks, each looked at."""
-        for task in self._reader.read(split):
-            self._check(task, split)
-            yield task
-
-    def _check(self, task: Task, split: Split) -> None:
+    def check(self, task: Task, split: Split) -> None:
+        """Look at a task."""
         place = f"task '{task.task_id}' ({split})"
         try:
             found = self._finder.of(task.env_type) if self._plays else None

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from astuner.settings.plugins.import_check import ImportResult, try_imports
+from astuner_tools.import_check import ImportResult, try_imports
 
 Install = Callable[..., Path]
 
