@@ -14,7 +14,15 @@ from astuner_local.engine.batch import BatchEngine
 from astuner_local.engine.reproducible import is_reproducible
 from astuner_local.forward.choose import make_forward
 
-SHAPES = [("qwen2", 64, 4, 1), ("qwen2", 96, 4, 4), ("qwen3", 128, 8, 2), ("llama", 256, 8, 8), ("gpt_neox", 64, 4, 4)]
+SHAPES = [
+    ("qwen2", 64, 4, 1),
+    ("qwen2", 96, 4, 4),
+    ("qwen3", 128, 8, 2),
+    ("llama", 256, 8, 8),
+    ("gpt_neox", 64, 4, 4),
+    ("llama", 16, 4, 4),
+    ("llama", 16, 8, 8),
+]
 LENGTHS = (1, 2, 3, 5, 9, 17, 40, 90, 126, 300)
 
 

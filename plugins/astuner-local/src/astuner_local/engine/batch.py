@@ -196,9 +196,12 @@ class BatchEngine:
         self._waiting.extendleft(reversed(self._slots.preempted))
         self._slots.preempted.clear()
 
+    def _find_row_multiple(self) -> int:
+        return find_row_multiple(self._cache.dtype, self._device, self._forward.head_dim)
+
     def _run(self, plan: Plan) -> Tensor:
         """Return the hidden states of all tokens of a step."""
-        multiple = find_row_multiple(self._cache.dtype, self._device)
+        multiple = self._find_row_multiple()
         inputs = plan.lay_out(multiple)
         positions = torch.from_numpy(inputs.positions).to(self._device)
         attend = StepAttention(
@@ -218,7 +221,7 @@ class BatchEngine:
         if not plan.wanted:
             return []
         rows = [row for _, row in plan.wanted]
-        rows += [0] * (round_up(len(rows), find_row_multiple(self._cache.dtype, self._device)) - len(rows))
+        rows += [0] * (round_up(len(rows), self._find_row_multiple()) - len(rows))
         logits = self._forward.logits(hidden.index_select(0, torch.tensor(rows, device=self._device)))
         generations = [slot.generation for slot, _ in plan.wanted if slot.generation is not None]
         counts = [len(generation.ids) for generation in generations]

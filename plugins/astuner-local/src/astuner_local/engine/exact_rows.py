@@ -11,22 +11,27 @@ from torch import Tensor
 SAFE = 16
 """Enough of them on every processor seen so far."""
 _MANY = 48
-_SHAPES = ((32, 16), (64, 208), (64, 1008), (16, 64), (128, 64), (96, 288), (384, 1152), (1024, 384))
-"""Inner dimension and columns of the products that are tried: scores, weighted values, linear layers."""
+_LINEAR = ((96, 288), (384, 1152), (1024, 384))
+"""Inner dimension and columns of the linear layers that are tried."""
+_KEYS = (16, 128, 208, 1008)
+"""Numbers of keys that are tried, the least among them: `torch.bmm` has another kernel for fewer than 400 multiplications."""
+_VALUES = _KEYS[:2]
+"""More are not summed at once."""
 
 
-def find_row_multiple(dtype: torch.dtype, device: torch.device) -> int:
+def find_row_multiple(dtype: torch.dtype, device: torch.device, head_dim: int) -> int:
     """Return the number whose multiples of rows give each row the same bits; 1 where none is promised: on a GPU, in bfloat16."""
     if device.type != "cpu" or dtype != torch.float32:
         return 1
-    return _try_multiples(torch.get_num_threads())
+    return _try_multiples(torch.get_num_threads(), head_dim)
 
 
 @cache
-def _try_multiples(threads: int) -> int:
+def _try_multiples(threads: int, head_dim: int) -> int:
     draw = torch.Generator().manual_seed(0)
+    shapes = [*_LINEAR, *((head_dim, keys) for keys in _KEYS), *((values, head_dim) for values in _VALUES)]
     pairs = [
-        (torch.rand(2, _MANY, inner, generator=draw), torch.rand(2, columns, inner, generator=draw)) for inner, columns in _SHAPES
+        (torch.rand(2, _MANY, inner, generator=draw), torch.rand(2, columns, inner, generator=draw)) for inner, columns in shapes
     ]
     return next((rows for rows in (4, 8) if all(_agrees(left, right, rows) for left, right in pairs)), SAFE)
 

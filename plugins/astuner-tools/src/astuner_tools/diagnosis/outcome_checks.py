@@ -95,11 +95,8 @@ def find_unrelated_reward(record: RunRecord, limits: Limits) -> Evidence | None:
 
 def find_lost_success(record: RunRecord, limits: Limits) -> Evidence | None:
     """Validation succeeds less often than at its start, and its reward has not fallen."""
-    rates, counts, found = (
-        record.read("val/success/rate"),
-        dict(record.read("val/success/count")),
-        _read_validations(record, limits),
-    )
+    rates, counts = record.read("val/success/rate"), dict(record.read("val/success/count"))
+    found = _read_validations(record, limits)
     if len(rates) < 2 or found is None or found.fell:
         return None
     before, after = rates[0][1], rates[-1][1]
