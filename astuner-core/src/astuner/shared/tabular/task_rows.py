@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
@@ -29,7 +26,6 @@ _PLACES = dict.fromkeys(ID_COLUMNS, "task_id") | dict.fromkeys(QUERY_COLUMNS, "m
 _PLACES |= dict.fromkeys(MESSAGE_COLUMNS, "init_messages")
 _IMAGE_COLUMNS = ("images", "videos", "audios", "image", "video", "audio")
 _MESSAGES_AS_TEXT = re.compile(r"\s*\[\s*\{\s*['\"](?:role|content|from)['\"]\s*:")
-_CONTENT_ID = re.compile(r"[0-9a-f]{20}")
 _NOT_METADATA = frozenset((*_PLACES, *_IMAGE_COLUMNS, "env_type", "metadata"))
 _write_compact = make_encoder(compact=True)
 _FIELDS = ("main_query", "init_messages", "task_id", "env_type", "metadata")
@@ -65,14 +61,15 @@ def make_tasks(
     `make_placed_task` makes the task again of its row alone.
     """
     mapping = dict(columns or {})
-    known = UniqueIds()
+    known: set[int] = set()
     for index, row in enumerate(islice(rows(), limit)):
         task, made = _make_task(row, mapping, default_query)
-        repeats = known.add(task.task_id)
+        repeats = (number := hash(task.task_id)) in known
+        known.add(number)
         if repeats and made and keep_repeats:
             task = evolve(task, task_id=f"{task.task_id}-{index}")
         elif repeats:
-            # The compact set may report a false hit, so the earlier row is looked up.
+            # Two ids may have one hash, so the earlier row is looked up.
             for earlier in islice(rows(), index):
                 if _make_task(earlier, mapping, default_query)[0].task_id == task.task_id:
                     raise _make_duplicate_error(earlier, row, task.task_id, made)
@@ -290,27 +287,3 @@ def _json_hint(value: Any) -> str:
 
 def _names(values: Mapping[str, Any]) -> str:
     return ", ".join(values) or "none"
-
-
-class UniqueIds:
-    """Stores 48 bits of a hash per string: about 6 bytes each, plus a few megabytes.
-
-    A hit may therefore be a collision (1 in 500 runs over a million rows); callers verify the string before acting on it.
-    """
-
-    def __init__(self) -> None:
-        # 16 bits choose a shard and are not stored. Shards are sorted, and short enough for an insertion in the middle.
-        self._shards: defaultdict[int, array[int]] = defaultdict(partial(array, "I"))
-
-    def add(self, text: str) -> bool:
-        """Add a string; return whether it, or one with the same hash, was present before."""
-        if _CONTENT_ID.fullmatch(text):
-            number = int(text, 16)
-        else:
-            number = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "big")
-        shard, rest = self._shards[number & 0xFFFF], number >> 16 & 0xFFFFFFFF
-        position = bisect_left(shard, rest)
-        if position < len(shard) and shard[position] == rest:
-            return True
-        shard.insert(position, rest)
-        return False
