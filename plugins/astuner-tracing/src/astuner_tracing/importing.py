@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from astuner.contract.errors import DataError
 from astuner.contract.schema import Split as SplitName
 from astuner.settings.config.redaction import redact_keys
+from astuner.shared.tabular import UniqueIds
 from astuner_tracing.counts import Tally
 from astuner_tracing.filters.filter import Filter
 from astuner_tracing.filters.llm_evaluate import LlmAccess
@@ -209,7 +210,7 @@ class _File:
     def __init__(self, stack: ExitStack, paths: Sequence[Path], limit: int | None) -> None:
         self._rows: list[Rows] = [stack.enter_context(replace_file(path)) for path in paths]
         self._limit = limit
-        self._known: set[str] = set()
+        self._known = UniqueIds()
         self.count = 0
         self.masked = 0
         """Tasks in which a secret was."""
@@ -219,9 +220,8 @@ class _File:
         if self._limit is not None and self.count >= self._limit:
             return False
         task_id = make_task_id(candidate)
-        if task_id in self._known:
+        if self._known.add(task_id):
             task_id = make_task_id(candidate, alone=False)
-        self._known.add(task_id)
         row = candidate.row(task_id)
         masked = _mask_secrets(row)
         for rows in self._rows:

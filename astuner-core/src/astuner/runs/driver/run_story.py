@@ -6,9 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from astuner.episodes.transcript.terminal_text import format_seconds
+from astuner.runs.driver.run_diagnosis import describe_run
 from astuner.runs.driver.run_directories import shorten_path
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.compat import find_incompatibility
+from astuner.settings.plugins.core_commands import CORE_COMMANDS, format_typed
 
 REWARD = "val/reward/mean"
 _LOST = "signal/lost/"
@@ -31,15 +35,18 @@ def tell_story(
         *_describe_training(train),
         *_describe_cost(train, rows),
         *_describe_losses(train),
-        *(_describe_cause(directory) if len(train) > 1 else ()),
+        *(f"why:      {text}" for text in (describe_run(directory) if len(train) > 1 else ())),
         *list_next_commands(directory, viewers, run_viewers if shown else (*run_viewers, "astuner episodes")),
     ]
 
 
-def _describe_cause(directory: RunDirectory) -> Iterator[str]:
-    from astuner.runs.driver.run_diagnosis import describe_run
-
-    yield from (f"why:      {text}" for text in describe_run(directory))
+def list_run_viewers(catalog: Catalog) -> list[str]:
+    """Return the commands of plugins that show a run and can be used, as they are typed before its directory: `astuner NAME`."""
+    return [
+        f"astuner {format_typed(spelling)}"
+        for spelling, candidate in catalog.map_spellings("command", taken=CORE_COMMANDS).items()
+        if candidate.shows_runs and not candidate.missing and find_incompatibility(candidate) is None
+    ]
 
 
 def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_viewers: Sequence[str]) -> Iterator[str]:

@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from astuner.shared.tabular.cell_values import convert_to_json, parse_json_columns
     from astuner.shared.tabular.json_rows import read_json_rows
     from astuner.shared.tabular.strict_json import parse_json
-    from astuner.shared.tabular.task_rows import Row, make_content_id, make_tasks
+    from astuner.shared.tabular.task_rows import Row, UniqueIds, make_content_id, make_tasks
 
 __all__ = [
     "Row",
+    "UniqueIds",
     "convert_to_json",
     "make_content_id",
     "make_tasks",

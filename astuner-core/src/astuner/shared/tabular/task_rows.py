@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from array import array
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
@@ -26,6 +29,7 @@ _PLACES = dict.fromkeys(ID_COLUMNS, "task_id") | dict.fromkeys(QUERY_COLUMNS, "m
 _PLACES |= dict.fromkeys(MESSAGE_COLUMNS, "init_messages")
 _IMAGE_COLUMNS = ("images", "videos", "audios", "image", "video", "audio")
 _MESSAGES_AS_TEXT = re.compile(r"\s*\[\s*\{\s*['\"](?:role|content|from)['\"]\s*:")
+_CONTENT_ID = re.compile(r"[0-9a-f]{20}")
 _NOT_METADATA = frozenset((*_PLACES, *_IMAGE_COLUMNS, "env_type", "metadata"))
 _write_compact = make_encoder(compact=True)
 _FIELDS = ("main_query", "init_messages", "task_id", "env_type", "metadata")
@@ -61,15 +65,14 @@ def make_tasks(
     `make_placed_task` makes the task again of its row alone.
     """
     mapping = dict(columns or {})
-    known: set[int] = set()
+    known = UniqueIds()
     for index, row in enumerate(islice(rows(), limit)):
         task, made = _make_task(row, mapping, default_query)
-        repeats = (number := hash(task.task_id)) in known
-        known.add(number)
+        repeats = known.add(task.task_id)
         if repeats and made and keep_repeats:
             task = evolve(task, task_id=f"{task.task_id}-{index}")
         elif repeats:
-            # Two ids may have one hash, so the earlier row is looked up.
+            # The compact set may report a false hit, so the earlier row is looked up.
             for earlier in islice(rows(), index):
                 if _make_task(earlier, mapping, default_query)[0].task_id == task.task_id:
                     raise _make_duplicate_error(earlier, row, task.task_id, made)
@@ -287,3 +290,27 @@ def _json_hint(value: Any) -> str:
 
 def _names(values: Mapping[str, Any]) -> str:
     return ", ".join(values) or "none"
+
+
+class UniqueIds:
+    """Stores 48 bits of a hash per string: about 6 bytes each, plus a few megabytes.
+
+    A hit may therefore be a collision (1 in 500 runs over a million rows); callers verify the string before acting on it.
+    """
+
+    def __init__(self) -> None:
+        # 16 bits choose a shard and are not stored. Shards are sorted, and short enough for an insertion in the middle.
+        self._shards: defaultdict[int, array[int]] = defaultdict(partial(array, "I"))
+
+    def add(self, text: str) -> bool:
+        """Add a string; return whether it, or one with the same hash, was present before."""
+        if _CONTENT_ID.fullmatch(text):
+            number = int(text, 16)
+        else:
+            number = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "big")
+        shard, rest = self._shards[number & 0xFFFF], number >> 16 & 0xFFFFFFFF
+        position = bisect_left(shard, rest)
+        if position < len(shard) and shard[position] == rest:
+            return True
+        shard.insert(position, rest)
+        return False
