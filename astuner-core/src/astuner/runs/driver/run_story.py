@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from astuner.episodes.transcript.terminal_text import format_seconds
-from astuner.runs.driver.run_diagnosis import describe_run
 from astuner.runs.driver.run_directories import shorten_path
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
@@ -35,9 +34,15 @@ def tell_story(
         *_describe_training(train),
         *_describe_cost(train, rows),
         *_describe_losses(train),
-        *(f"why:      {text}" for text in (describe_run(directory) if len(train) > 1 else ())),
+        *(_describe_cause(directory) if len(train) > 1 else ()),
         *list_next_commands(directory, viewers, run_viewers if shown else (*run_viewers, "astuner episodes")),
     ]
+
+
+def _describe_cause(directory: RunDirectory) -> Iterator[str]:
+    from astuner.runs.driver.run_diagnosis import describe_run
+
+    yield from (f"why:      {text}" for text in describe_run(directory))
 
 
 def list_run_viewers(catalog: Catalog) -> list[str]:
@@ -130,8 +135,7 @@ def _describe_losses(train: Sequence[Row]) -> Iterator[str]:
 
 
 def _describe_success(row: Row) -> str:
-    success = _read_success(row)
-    return f", success {success}" if success else ""
+    return f", success {success}" if (success := _read_success(row)) else ""
 
 
 def _read_success(row: Row) -> str:
