@@ -11,7 +11,7 @@ from math import inf
 from operator import is_
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from astuner.contract.schema import Message
 from astuner.model.rendering.errors import ApiError
@@ -21,6 +21,8 @@ SHORTEST = 24
 """Messages from which on some are left out."""
 MOST = 64
 """Messages that are rendered at most where some are left out."""
+TAIL = 16
+"""Messages behind those that are left out from which on more are."""
 KEPT = 4
 """Conversations of an episode, such as one of each agent, of which something is known."""
 Render = Callable[..., str]
@@ -73,7 +75,7 @@ class GrowingText:
         trial = next((one for one in self._trials if one.key == key and _begins(messages, one.messages[: one.cut])), None)
         text = None if trial is None else _put_in(trial, messages, render, generate)
         if trial is not None and text is not None and not (generate and len(messages) >= 2 * trial.whole):
-            if generate and len(messages) - trial.cut > MOST // 2 and len(messages) >= self._next:
+            if generate and len(messages) - trial.cut > TAIL and len(messages) >= self._next:
                 self._try(messages, key, render, trial)
             return text
         found = render(messages, generate=generate)
@@ -81,7 +83,8 @@ class GrowingText:
             self._trials, self._next = [], inf
         if generate and len(messages) >= self._next:
             self._trials = [one for one in self._trials if one is not trial]
-            self._try(messages, key, render, None)
+            checked = None if text is None or trial is None else evolve(trial, whole=len(messages))
+            self._try(messages, key, render, checked)
         return found
 
     def _try(self, messages: Sequence[Message], key: object, render: Render, trial: _Trial | None) -> None:
