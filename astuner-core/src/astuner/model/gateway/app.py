@@ -6,6 +6,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
@@ -18,7 +19,7 @@ from astuner.model.gateway.reply_sending import collect_answers, send_refusal, s
 from astuner.model.gateway.route_table import EMBEDDINGS, NotServed, RouteTable
 from astuner.model.gateway.wire_apis import CountRoute, GenerationRoute, KeptRoute, Normalise, Route, WireApi, encode_json
 from astuner.model.gateway.wire_apis.fields import parse_body
-from astuner.model.http_server import LARGE_BODY
+from astuner.model.http_server import LARGE_BODY, LEAVING
 from astuner.model.http_server.hosts import App, Receive, Scope, Send
 from astuner.model.rendering.encoding import LongText
 from astuner.model.rendering.errors import ApiError, bad_request
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from astuner.model.gateway.recording.turn import Turn
 
 log = logging.getLogger(__name__)
-
-CANCELS = "astuner.cancels"
-"""The extension of a server, in the scope, that cancels the application when the client leaves, and sends it no message."""
 
 HEALTH = ("/health", "/healthz")
 
@@ -136,9 +134,9 @@ class Generation:
             _log(error)
             await send_refusal(send, self.api, ApiError(500, f"The gateway failed: {error!r}"))
         else:
-            # Without messages there is nothing to wait for.
-            watch = None if CANCELS in scope.get("extensions", ()) else asyncio.create_task(_watch(receive, turn))
-            await self._serve(turn, request, recorder, watch, send)
+            if LEAVING in (extensions := scope.get("extensions", {})):
+                extensions[LEAVING](partial(turn.events.put_nowait, None))
+            await self._serve(turn, request, recorder, send)
 
     async def _read_body(self, scope: Scope, receive: Receive, recorder: EpisodeRecorder, caller: Caller) -> bytes | bytearray:
         try:
@@ -174,9 +172,7 @@ class Generation:
         request = self.route.read(parsed, read_messages)
         return request if tag is None else evolve(request, target_tag=tag)
 
-    async def _serve(
-        self, turn: Turn, request: ChatRequest, recorder: EpisodeRecorder, watch: asyncio.Task[None] | None, send: Send
-    ) -> None:
+    async def _serve(self, turn: Turn, request: ChatRequest, recorder: EpisodeRecorder, send: Send) -> None:
         writer = self.api.make_writer(request, turn.id, self.service.model_name)
         try:
             if request.stream:
@@ -191,8 +187,6 @@ class Generation:
         except ConnectionAbortedError:
             log.debug("a client left before its answer")
         finally:
-            if watch is not None:
-                watch.cancel()
             await turn.cancel()
 
 
@@ -225,9 +219,3 @@ def _log(error: Exception) -> None:
     """Log where the gateway failed, without the message, since it may quote a body."""
     places = "".join(traceback.format_tb(error.__traceback__))
     log.error("the gateway failed on a request: %s\n%s", type(error).__name__, places)
-
-
-async def _watch(receive: Receive, turn: Turn) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    turn.events.put_nowait(None)

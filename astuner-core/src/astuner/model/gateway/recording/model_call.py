@@ -94,7 +94,8 @@ class LiveCall(RunningCall[CallPlan]):
         elif ids and self._spans[-1].version != chunk.weight_version:
             self._spans += (WeightSpan(start=len(self._ids), version=chunk.weight_version),)
         stop_ids = self.plan.request.sampling.stop_token_ids
-        end = next((place for place, number in enumerate(ids) if number in stop_ids), None)
+        ends = any(number in ids for number in stop_ids)
+        end = next(place for place, number in enumerate(ids) if number in stop_ids) if ends else None
         text_ids = ids if end is None else ids[:end]
         taken = self._read(text_ids) if self.plan.streams or self.plan.stops else len(text_ids)
         if self._stop.found:
