@@ -6,7 +6,6 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
@@ -135,7 +134,7 @@ class Generation:
             await send_refusal(send, self.api, ApiError(500, f"The gateway failed: {error!r}"))
         else:
             if LEAVING in (extensions := scope.get("extensions", {})):
-                extensions[LEAVING](partial(turn.events.put_nowait, None))
+                extensions[LEAVING](turn.leave)
             await self._serve(turn, request, recorder, send)
 
     async def _read_body(self, scope: Scope, receive: Receive, recorder: EpisodeRecorder, caller: Caller) -> bytes | bytearray:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 async def collect_answers(turn: Turn, choices: int) -> list[Answer]:
     """Wait for the answers of a turn, ordered by choice."""
+    await turn.run()
     answers: dict[int, Answer] = {}
     while len(answers) < choices:
         happened = await _wait_for_event(turn)

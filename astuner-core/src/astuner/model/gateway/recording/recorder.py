@@ -186,7 +186,10 @@ class EpisodeRecorder:
         if accepted.trained:
             self.ledger.trained_calls[accepted.caller.agent] += len(begun.calls)
         self._turns.add(turn)
-        turn.start(begun.calls, partial(self._end, turn))
+        if len(begun.calls) == 1 and not accepted.request.stream:
+            turn.hold(begun.calls[0], partial(self._end, turn))
+        else:
+            turn.start(begun.calls, partial(self._end, turn))
         return turn
 
     def _end(self, turn: Turn) -> None:
