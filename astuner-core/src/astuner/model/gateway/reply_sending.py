@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 async def collect_answers(turn: Turn, choices: int) -> list[Answer]:
     """Wait for the answers of a turn, ordered by choice."""
-    await turn.run()
     answers: dict[int, Answer] = {}
     while len(answers) < choices:
         happened = await _wait_for_event(turn)
@@ -67,7 +66,7 @@ async def send_refusal(send: Send, api: WireApi, error: ApiError) -> None:
 
 async def _wait_for_event(turn: Turn) -> Delta | Done:
     """Wait for the next event; raises ConnectionAbortedError if the client is gone, or a choice's failure."""
-    happened = await turn.events.get()
+    happened = await turn.wait()
     if happened is None:
         raise ConnectionAbortedError
     if isinstance(happened, Done) and isinstance(happened.result, Exception):

@@ -62,7 +62,7 @@ class ServerLimits:
 class HeldHeads:
     """A transport that sends the head of an answer together with what is written next in the same step of the event loop."""
 
-    def __init__(self, transport: asyncio.Transport, call_soon: Callable[[Callable[[], object]], object]) -> None:
+    def __init__(self, transport: asyncio.Transport, call_soon: Callable[..., object]) -> None:
         """`call_soon` is the event loop's."""
         self._transport, self._call_soon, self._held = transport, call_soon, b""
         self.abort, self.is_closing = transport.abort, transport.is_closing
@@ -72,19 +72,14 @@ class HeldHeads:
         """Send data, a head at the end of this step at the latest."""
         if not self._held and data.startswith(b"HTTP/1.1 "):
             self._held = data
-            self._call_soon(self.flush)
+            self._call_soon(self.write, b"")
         else:
             data, self._held = self._held + data, b""
             self._transport.write(data)
 
-    def flush(self) -> None:
-        """Send a head that was held."""
-        if self._held:
-            self.write(b"")
-
     def close(self) -> None:
         """Close the connection once everything is sent."""
-        self.flush()
+        self.write(b"")
         self._transport.close()
 
 

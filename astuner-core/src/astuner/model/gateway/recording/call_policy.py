@@ -77,6 +77,4 @@ class CallPolicy:
                     "since trained calls are sampled as configured."
                 )
         max_tokens = min(ours.max_tokens, requested.get("max_tokens", ours.max_tokens))
-        if (max_tokens, request.top_logprobs) == (ours.max_tokens, ours.top_logprobs):
-            return ours
         return evolve(ours, max_tokens=max_tokens, top_logprobs=request.top_logprobs)

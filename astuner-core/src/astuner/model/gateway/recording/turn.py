@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,77 +21,76 @@ class Turn:
         self.id, self.draws = id_, draws
         self.events: asyncio.Queue[Delta | Done | None] = asyncio.Queue()
         """Events of the choices; None when the client is gone."""
-        self.tasks: list[asyncio.Task[None]] = []
         self.unanswered = False
         """Whether a choice ended without an answer, other than by a client that left its stream."""
-        self._held: tuple[RunningCall[Any], Callable[[], None]] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._held: RunningCall[Any] | None = None
+        """A call that waits for `wait`."""
         self._runner: asyncio.Task[Any] | None = None
-        self._stopped: asyncio.Event | None = None
-        """Set once the runner has left the call that was cancelled."""
+        self._left: asyncio.Event | None = None
+        """Set once the runner has left the call that is cancelled."""
 
-    def hold(self, call: RunningCall[Any], over: Callable[[], None]) -> None:
-        """Keep the only call of a turn for `run`; `over` is called when it has ended."""
-        self._held = call, over
-
-    async def run(self) -> None:
-        """Run the call that is held in the task that waits for its answer, as a task more takes time; without one, return."""
-        if self._held is None:
+    def start(self, calls: Sequence[RunningCall[Any]], over: Callable[[], None], *, streams: bool) -> None:
+        """Run the calls, an only one that is not streamed as soon as `wait` is called; `over` is called when all have ended."""
+        self._over = over
+        if len(calls) == 1 and not streams:
+            self._held = calls[0]
             return
-        (call, over), self._held = self._held, None
+        for call in calls:
+            task = asyncio.create_task(call.run())
+            task.add_done_callback(partial(self._end, call))
+            self._tasks.append(task)
+
+    async def wait(self) -> Delta | Done | None:
+        """Return the next event."""
+        if self._held is not None:
+            # In the task that waits for the answer: one more would take more time.
+            call, self._held = self._held, None
+            await self._run(call)
+        return await self.events.get()
+
+    async def _run(self, call: RunningCall[Any]) -> None:
         self._runner = runner = asyncio.current_task()
         assert runner is not None
         try:
             await call.run()
         except asyncio.CancelledError:
-            if self._stopped is None or runner.cancelling() > 1:
+            if self._left is None or runner.cancelling() > 1:
                 raise
         finally:
             self._runner = None
-            if self._stopped is not None:
+            if self._left is not None:
                 runner.uncancel()
-                self._stopped.set()
-            self.unanswered = call.unanswered
-            over()
+                self._left.set()
+            self._end(call)
 
     def leave(self) -> None:
         """Stop, because the client is gone."""
         self.events.put_nowait(None)
-        self._stop()
-
-    def start(self, calls: Iterable[RunningCall[Any]], over: Callable[[], None]) -> None:
-        """Run the calls in tasks; `over` is called when all have ended."""
-        for call in calls:
-            run: Coroutine[Any, Any, None] = call.run()
-            task = asyncio.create_task(run)
-            task.add_done_callback(self._make_ender(call, over))
-            self.tasks.append(task)
+        self._cancel_runner()
 
     async def cancel(self) -> None:
         """Cancel the running calls and wait for their records."""
         if self._held is not None:
-            (call, over), self._held = self._held, None
-            call.abandon()
-            over()
-        self._stop()
-        if self._stopped is not None:
-            await self._stopped.wait()
-        running = [task for task in self.tasks if not task.done()]
+            self._end(self._held)
+            self._held = None
+        self._cancel_runner()
+        if self._left is not None:
+            await self._left.wait()
+        running = [task for task in self._tasks if not task.done()]
         for task in running:
             task.cancel()
         if running:
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _stop(self) -> None:
-        if self._runner is not None and self._stopped is None:
-            self._stopped = asyncio.Event()
+    def _cancel_runner(self) -> None:
+        if self._runner is not None and self._left is None:
+            self._left = asyncio.Event()
             self._runner.cancel()
 
-    def _make_ender(self, call: RunningCall[Any], over: Callable[[], None]) -> Callable[[asyncio.Task[None]], None]:
-        def end(task: asyncio.Task[None]) -> None:
-            # A task that is cancelled before its first step never runs its own handlers.
-            call.abandon()
-            self.unanswered = self.unanswered or call.unanswered
-            if all(other.done() for other in self.tasks):
-                over()
-
-        return end
+    def _end(self, call: RunningCall[Any], task: object = None) -> None:
+        # A task that is cancelled before its first step never runs its own handlers.
+        call.abandon()
+        self.unanswered = self.unanswered or call.unanswered
+        if all(task.done() for task in self._tasks):
+            self._over()

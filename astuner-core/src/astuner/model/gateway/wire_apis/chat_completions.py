@@ -111,8 +111,7 @@ class ChatWriter:
             self._choice(number, "message", {**self._show(answer.reply), "refusal": None}, answer.finish_reason, answer.logprobs)
             for number, answer in enumerate(answers)
         ]
-        body = {**self._head(), "choices": choices, "usage": self._usage(answers)}
-        return encode_json(body, is_finite=not self.request.logprobs)
+        return encode_json({**self._head(), "choices": choices, "usage": self._usage(answers)})
 
     def write_opening(self) -> bytes:
         """Return the chunk that begins each choice."""
