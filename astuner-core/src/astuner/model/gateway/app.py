@@ -147,16 +147,17 @@ class Generation:
     async def _begin(
         self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller, model: str | None
     ) -> tuple[ChatRequest, Turn]:
-        await self.service.reading.acquire()
+        reading, streams = self.service.reading, False
+        await reading.acquire()
         try:
             request = self._read(parse_body(body), recorder.read_messages, model)
+            streams = request.stream
             return request, recorder.begin(request, caller)
         except LongText:
-            # Its thread is waited for below, outside of the lock.
-            pass
+            pass  # Its thread is waited for below, outside of the lock.
         finally:
-            # With many concurrent requests, each reaches the engine before the next one is read.
-            asyncio.get_running_loop().call_soon(self.service.reading.release)
+            # With many concurrent requests, each reaches the engine before the next one is read: a stream in the next step.
+            asyncio.get_running_loop().call_soon(reading.release) if streams else reading.release()
         return request, await recorder.begin_long(request, caller)
 
     async def _begin_large(

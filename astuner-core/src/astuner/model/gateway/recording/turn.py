@@ -25,7 +25,6 @@ class Turn:
         """Whether a choice ended without an answer, other than by a client that left its stream."""
         self._tasks: list[asyncio.Task[None]] = []
         self._held: RunningCall[Any] | None = None
-        """A call that waits for `wait`."""
         self._runner: asyncio.Task[Any] | None = None
         self._left: asyncio.Event | None = None
         """Set once the runner has left the call that is cancelled."""
