@@ -23,14 +23,13 @@ def read_device(run_info: RunInfo) -> Device:
 
 def weigh_engine(run_info: RunInfo) -> SettledValue:
     """Return the engine that `auto` takes on a GPU, and for a model that is not small what it costs."""
-    from astuner.settings.memory_estimate import ModelShape
-    from astuner.settings.memory_estimate.model_file import read_model_config
+    from astuner.settings.memory_estimate import ModelShape, read_model_config
 
     shape = ModelShape.from_config(read_model_config(run_info.config.model.path, fetch=False) or {})
     cost = None
     if shape is not None and shape.parameters > LARGE:
         cost = (
-            f"it launches each operation of a model of {shape.parameters / 1e9:.1f} billion parameters by itself. vLLM has CUDA "
+            f"it launches the operations of a model of {shape.parameters / 1e9:.1f} billion parameters one by one. vLLM has CUDA "
             "graphs and paged attention: install astuner-vllm and set rollout.name to vllm, or to local to leave it as it is"
         )
     return SettledValue(key="rollout.name", value="local", because="no engine is named", cost=cost)
