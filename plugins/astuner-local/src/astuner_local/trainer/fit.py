@@ -34,7 +34,7 @@ def measure_fit(forward: Forward, batches: Sequence[MicroBatch], options: Traine
             logits = forward.logits(piece)  # [r, vocab]
             first.append(logits.argmax(-1))
             right += int((first[-1] == targets).sum())
-            loss -= float(compute_logprobs(logits, targets, options)[0].sum(dtype=torch.float64))
+            loss -= float(compute_logprobs(logits, targets, options).sum(dtype=torch.float64))
             tokens += len(targets)
         chosen.append(torch.cat(first))
     return Fit(loss=loss / max(1, tokens), accuracy=right / max(1, tokens), tokens=tokens), chosen
