@@ -47,7 +47,7 @@ def score_tokens(logits: Tensor, targets: Tensor, options: TrainerOptions) -> To
     weights = shifted.exp()
     sums = weights.sum(-1)
     logs = sums.log()
-    entropy = logs - torch.linalg.vecdot(weights, shifted).div_(sums)
+    entropy = logs - torch.bmm(weights[:, None], shifted[..., None])[:, 0, 0].div_(sums)
     return TokenScores(chosen - logs, entropy, targets, weights, sums, options.temperature)
 
 
