@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from astuner.contract.protocols import RunInfo
 from astuner.settings.memory_estimate import MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion, ModelShape, Phase
@@ -38,7 +38,6 @@ def read_pass_options(native: Mapping[str, Any], question: MemoryQuestion) -> Pa
         targets=question.target_modules,
         logits_per_pass=trainer["logits_per_pass"],
         truncated=trainer["top_p"] < 1 or trainer["top_k"] > 0,
-        scaled=trainer["temperature"] != 1,
         weight_item=_count_bytes(trainer["weight_dtype"]),
         moment_item=_count_bytes(trainer["moment_dtype"]),
     )
@@ -52,6 +51,7 @@ def _list_parts(run_info: RunInfo, question: MemoryQuestion) -> Iterator[MemoryP
     gpus = (0,) if on_gpu else (MAIN_MEMORY,)
     gpu_bytes = hardware.gpu_bytes if on_gpu else None
     options = read_pass_options(run_info.native, question)
+    options = evolve(options, attention_item=options.item) if on_gpu else options
     reference = options.weight_item * shape.parameters if _uses_reference(run_info) and not question.lora_rank else 0
     weights = measure_states(shape, options)[0]
     copied = options.item * shape.parameters if own and shape.family in FAMILIES else 0

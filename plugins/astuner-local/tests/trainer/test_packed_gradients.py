@@ -49,7 +49,9 @@ def test_branches_that_attend_under_one_mask_get_the_same_gradient(
 
 def test_which_passes_attend_under_one_mask(make_row):
     def measure(prompt: int, own: int) -> PassSize:
-        rows = [make_row([*([7] * prompt), *([answer] * own)], trained=[prompt], episode=str(answer)) for answer in range(8)]
+        rows = [
+            make_row([*([7] * prompt), *([answer] * own)], trained=[prompt + own - 1], episode=str(answer)) for answer in range(8)
+        ]
         return pack(rows, share_prefixes=True).measure()
 
     assert measure(1000, 4).one_mask
@@ -159,7 +161,7 @@ def test_a_mask_counts_by_its_memory(make_row):
 def test_a_group_that_does_not_fit_is_cut_between_its_branches(make_row):
     """Filled in order, the first pass would take a row of the second branch too, and that branch be computed twice."""
     first, second = [[1, *([branch] * 50)] for branch in (2, 3)]
-    rows = [make_row([*branch, end], trained=[51], episode=str(end)) for branch in (first, second) for end in range(3)]
+    rows = [make_row([*branch, end, 0], trained=[52], episode=str(end)) for branch in (first, second) for end in range(3)]
     batches = micro_batches(rows, limit=PassLimit(tokens=105, mask_entries=10**6), share_prefixes=True)
     assert [sorted(batch) for batch in batches] == [[0, 1, 2], [3, 4, 5]]
 

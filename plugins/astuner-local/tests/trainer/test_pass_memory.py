@@ -128,7 +128,6 @@ def test_the_computed_peak_is_the_measured_one_within_fifteen_percent(case: Case
             lora_rank=case.rank,
             logits_per_pass=options.logits_per_pass,
             truncated=options.truncated,
-            scaled=options.temperature != 1,
             weight_item=2 if options.weight_dtype == "bfloat16" else 4,
             moment_item=2 if options.moment_dtype == "bfloat16" else 4,
         ),
@@ -136,4 +135,5 @@ def test_the_computed_peak_is_the_measured_one_within_fifteen_percent(case: Case
         trained=ROWS * (case.length - case.prompt),
         recompute=bool(options.recompute_activations),
     )
+    print(f"RATIO {measure_peak(train) / computed.total:.2f}", computed)
     assert computed.total == pytest.approx(measure_peak(train), rel=0.15)

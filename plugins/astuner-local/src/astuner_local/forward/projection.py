@@ -167,6 +167,7 @@ class _Project(torch.autograd.Function):
             found.append((piece.t() @ inner).mul_(adapter.scale) if next(wanted) else None)
             if grad_x is not None:
                 _add_product(grad_x, back, adapter.down, 1.0)
+        del entered
         if ctx.gated and grad_x is not None:
             grad_x = _pull_gate(x, grad_x)
         return grad_x, None, None, *found
@@ -197,10 +198,10 @@ def _gate(x: Tensor) -> Tensor:
 
 
 def _pull_gate(x: Tensor, grad: Tensor) -> Tensor:
-    """Return the gradient at gate and up [N, 2·in] of that at their product [N, in]."""
+    """Return the gradient at gate and up [N, 2·in] of that at their product [N, in], which is overwritten."""
     gate, up = x.chunk(2, -1)
     found = torch.empty_like(x)
     of_gate, of_up = found.chunk(2, -1)
-    torch.mul(grad, functional.silu(gate), out=of_up)
-    torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=of_gate)
+    torch.ops.aten.silu.out(gate, out=of_up).mul_(grad)
+    torch.ops.aten.silu_backward.grad_input(grad.mul_(up), gate, grad_input=of_gate)
     return found
