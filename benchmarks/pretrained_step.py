@@ -135,7 +135,8 @@ def run_ours(arguments: argparse.Namespace) -> dict[str, Any]:
     from astuner_local.trainer.trainer import Trainer
 
     torch.set_num_threads(arguments.threads)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
     dtype = "bfloat16" if arguments.side == "bfloat16" else "float32"
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
     model = load_model(arguments.model, dtype, lora_rank=RANK if arguments.side == "lora" else 0)
@@ -160,7 +161,9 @@ def run_ours(arguments: argparse.Namespace) -> dict[str, Any]:
         return compare_with_trl(model, options, arguments.first, make_row)
     trainer = Trainer(model, options)
     engine = BatchEngine(
-        make_forward(model, trainable=False, dtype=getattr(torch, dtype)), max_model_len=256, max_num_seqs=arguments.prompts * SAMPLES
+        make_forward(model, trainable=False, dtype=getattr(torch, dtype)),
+        max_model_len=256,
+        max_num_seqs=arguments.prompts * SAMPLES,
     )
     prompts = read_prompts(arguments.task)
     seconds, rollout, tokens = [], [], []
@@ -239,9 +242,7 @@ def print_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, A
     report: dict[str, Any] = {}
     print(f"{'':12}{'step':>8}{'rollout':>9}{'tokens':>8}{'peak GB':>9}{'time':>7}{'memory':>8}")
     for side, rounds in found.items():
-        step, rollout = (
-            [value for each in rounds for value in each[name][1:]] for name in ("seconds", "rollout")
-        )
+        step, rollout = ([value for each in rounds for value in each[name][1:]] for name in ("seconds", "rollout"))
         row = {
             "cpu_s": statistics.median(step),
             "rollout_s": statistics.median(rollout) if rollout else None,

@@ -13,9 +13,15 @@ from attrs import frozen
 from torch import Tensor
 
 from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.pass_size import count_logits
 
 # exp() of it is exactly 0 in float32, and 0 times it is 0, which 0 * -inf is not.
 _LEFT_OUT = -1e9
+
+
+def count_rows_at_once(options: TrainerOptions, vocab_size: int, device: torch.device) -> int:
+    """Return of how many rows the logits are held at once."""
+    return max(1, count_logits(options.logits_per_pass, cuda=device.type == "cuda") // vocab_size)
 
 
 @frozen(eq=False)

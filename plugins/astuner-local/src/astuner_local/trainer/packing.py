@@ -130,9 +130,7 @@ def micro_batches(rows: Sequence[TrainRow], *, limit: PassLimit, share_prefixes:
     return batches
 
 
-def _units(
-    rows: Sequence[TrainRow], contexts: Sequence[NDArray[np.int32]], share_prefixes: bool
-) -> Iterator[list[int]]:
+def _units(rows: Sequence[TrainRow], contexts: Sequence[NDArray[np.int32]], share_prefixes: bool) -> Iterator[list[int]]:
     """Yield the rows to compute together: the groups, or without sharing each row alone."""
     if not share_prefixes:
         yield from ([i] for i in range(len(rows)))
