@@ -53,7 +53,10 @@ def _list_parts(run_info: RunInfo, question: MemoryQuestion) -> Iterator[MemoryP
     gpus = (0,) if on_gpu else (MAIN_MEMORY,)
     gpu_bytes = hardware.gpu_bytes if on_gpu else None
     options = read_pass_options(run_info.native, question, on_gpu=on_gpu)
-    reference = options.weight_item * shape.parameters if _uses_reference(run_info) and not question.lora_rank else 0
+    separate = _uses_reference(run_info) and not question.lora_rank
+    # Fused layers keep their weights in the precision that is computed in, too.
+    cast = options.item if shape.family in FAMILIES and options.item != options.weight_item else 0
+    reference = (options.weight_item + cast) * shape.parameters if separate else 0
     weights = measure_states(shape, options)[0]
     copied = options.item * shape.parameters if own and shape.family in FAMILIES else 0
     # The sizes of a pass and of the cache are chosen on the card that then holds these.
