@@ -74,6 +74,9 @@ def run_trl(arguments: argparse.Namespace) -> dict[str, Any]:
         return [reward(each[0]["content"]) for each in completions]
 
     model = AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32)
+    if arguments.first:
+        # The pad token is also the end of a turn, whose embedding gets no gradient in transformers.
+        model.get_input_embeddings().padding_idx = None
     with tempfile.TemporaryDirectory() as directory:
         settings = GRPOConfig(
             output_dir=directory,
