@@ -38,6 +38,7 @@ from astuner_local.engine.batch import BatchEngine
 from astuner_local.forward.choose import make_forward
 from astuner_local.tiny.tokenizer import train_tokenizer
 from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.pass_size import PassLimit
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.step import accumulate, prepare
 from astuner_local.trainer.trainer import Trainer
@@ -272,7 +273,8 @@ def disagreement(
     shares = [1 / sum(each.sample.trained for each in rows)] * len(rows)
     options = TrainerOptions()
     forward = make_forward(model, trainable=True)
-    batches = prepare(rows, shares, budget=8192, share_prefixes=True, device=torch.device("cpu"))
+    limit = PassLimit(tokens=8192, mask_entries=1 << 14)
+    batches = prepare(rows, shares, limit=limit, share_prefixes=True, device=torch.device("cpu"))
     found = sum(accumulate(forward, batch, options)["loss/policy"] for batch in batches)
     scale = max(float(g.abs().max()) for g in gradient.values())
     worst = max(float((p.grad - gradient[name]).abs().max()) for name, p in model.named_parameters() if p.grad is not None)

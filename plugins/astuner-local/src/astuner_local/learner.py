@@ -138,6 +138,8 @@ def open_learner(
         torch.set_num_threads(engine.threads)
     deterministic = device == "cpu" if options.deterministic is None else options.deterministic
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
+    # It helps to find a read of what was never written, and costs a sweep over each new tensor.
+    torch.utils.deterministic.fill_uninitialized_memory = False
     torch_settings = TorchSettings.read()
     control.notify(f"loading {checkpoint or config.model.path}", "info")
     torch.manual_seed(run.seed)  # new adapters are drawn at random

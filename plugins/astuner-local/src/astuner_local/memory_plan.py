@@ -12,7 +12,7 @@ from astuner.settings.memory_estimate import MAIN_MEMORY, PHASES, MemoryPart, Me
 from astuner_local.device import read_device
 from astuner_local.forward.family_names import FAMILIES
 from astuner_local.trainer.pass_memory import FLOAT32, PassOptions, TrainingMemory, measure_states, measure_training
-from astuner_local.trainer.pass_size import CPU_CACHE_BYTES, count_affordable_tokens
+from astuner_local.trainer.pass_size import CPU_CACHE_BYTES, count_affordable_tokens, count_logits
 
 TRAINING: tuple[Phase, ...] = ("training",)
 KEPT_SEQUENCES = 4
@@ -29,18 +29,19 @@ def plan_memory(run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:
     return MemoryPlan(parts=tuple(_list_parts(run_info, question)))
 
 
-def read_pass_options(native: Mapping[str, Any], question: MemoryQuestion) -> PassOptions:
+def read_pass_options(native: Mapping[str, Any], question: MemoryQuestion, *, on_gpu: bool) -> PassOptions:
     """Return what the native configuration says of a pass."""
     trainer, dtype = native["trainer"], native["model"]["dtype"]
+    item = _count_bytes(question.shape.stored_dtype if dtype == "auto" else dtype)
     return PassOptions(
-        item=_count_bytes(question.shape.stored_dtype if dtype == "auto" else dtype),
+        item=item,
         lora_rank=question.lora_rank,
         targets=question.target_modules,
-        logits_per_pass=trainer["logits_per_pass"],
+        logits_per_pass=count_logits(trainer["logits_per_pass"], cuda=on_gpu),
         truncated=trainer["top_p"] < 1 or trainer["top_k"] > 0,
-        scaled=trainer["temperature"] != 1,
         weight_item=_count_bytes(trainer["weight_dtype"]),
         moment_item=_count_bytes(trainer["moment_dtype"]),
+        attention_item=item if on_gpu else FLOAT32,
     )
 
 
@@ -51,8 +52,11 @@ def _list_parts(run_info: RunInfo, question: MemoryQuestion) -> Iterator[MemoryP
     on_gpu = hardware.gpus > 0 and read_device(run_info) != "cpu"
     gpus = (0,) if on_gpu else (MAIN_MEMORY,)
     gpu_bytes = hardware.gpu_bytes if on_gpu else None
-    options = read_pass_options(run_info.native, question)
-    reference = options.weight_item * shape.parameters if _uses_reference(run_info) and not question.lora_rank else 0
+    options = read_pass_options(run_info.native, question, on_gpu=on_gpu)
+    separate = _uses_reference(run_info) and not question.lora_rank
+    # Fused layers keep their weights in the precision that is computed in, too.
+    cast = options.item if shape.family in FAMILIES and options.item != options.weight_item else 0
+    reference = (options.weight_item + cast) * shape.parameters if separate else 0
     weights = measure_states(shape, options)[0]
     copied = options.item * shape.parameters if own and shape.family in FAMILIES else 0
     # The sizes of a pass and of the cache are chosen on the card that then holds these.

@@ -35,8 +35,19 @@ def test_rotary_frequencies_that_the_module_does_not_use_are_noticed(dtype, make
     assert isinstance(make_forward(model, trainable=False, dtype=dtype), TransformersForward)
 
 
-def test_adapters_are_trained_through_their_own_modules(make_model, make_adapted):
-    assert isinstance(make_forward(make_adapted(make_model("qwen2")), trainable=True), TransformersForward)
+def test_adapters_are_trained_without_their_modules(make_model, make_adapted):
+    assert isinstance(make_forward(make_adapted(make_model("qwen2")), trainable=True), FusedForward)
+
+
+def test_adapters_that_compute_more_than_two_products_are_trained_through_their_modules(make_model, make_adapted):
+    from peft import LoraConfig, get_peft_model
+
+    settings = LoraConfig(r=2, target_modules=["q_proj"], lora_bias=True)
+    biased = get_peft_model(make_model("qwen2"), settings)
+    assert isinstance(make_forward(biased, trainable=True), TransformersForward)
+    merged = make_adapted(make_model("qwen2"))
+    merged.merge_adapter()
+    assert isinstance(make_forward(merged, trainable=True), TransformersForward)
 
 
 def test_adapters_are_merged_for_inference(make_model, make_adapted, packed_logits, own_logits, sequences):

@@ -49,7 +49,9 @@ def test_branches_that_attend_under_one_mask_get_the_same_gradient(
 
 def test_which_passes_attend_under_one_mask(make_row):
     def measure(prompt: int, own: int) -> PassSize:
-        rows = [make_row([*([7] * prompt), *([answer] * own)], trained=[prompt], episode=str(answer)) for answer in range(8)]
+        rows = [
+            make_row([*([7] * prompt), *([answer] * own)], trained=[prompt + own - 1], episode=str(answer)) for answer in range(8)
+        ]
         return pack(rows, share_prefixes=True).measure()
 
     assert measure(1000, 4).one_mask
@@ -93,15 +95,23 @@ def test_limits_on_memory_do_not_change_the_gradient(limit, make_model, make_gro
 
 
 def test_a_prefix_that_a_group_shares_is_computed_once(make_model, make_row):
-    rows = [make_row([*range(10, 30), answer], trained=[20], episode=str(answer)) for answer in range(8)]
+    rows = [make_row([*range(10, 30), answer, 5, 6], trained=[20, 22], episode=str(answer)) for answer in range(8)]
     metrics = Trainer(make_model(), TrainerOptions(lr=0.0)).update(rows, 1)
-    assert metrics["tokens/computed"] == 20 + 8
+    assert metrics["tokens/computed"] == 20 + 8 * 2
+
+
+def test_tokens_after_the_last_trained_one_are_not_computed(make_model, make_row, gradients, expected_gradient, difference):
+    rows = [make_row([3, 4, 5, 6, *tail], trained=[2, 3], episode=str(number)) for number, tail in enumerate(([], [7, 8]))]
+    assert Trainer(make_model(), TrainerOptions(lr=0.0)).update(rows, 1)["tokens/computed"] == 3
+    model = make_model()
+    (found,) = gradients(model, rows)
+    assert difference(found, expected_gradient(model, rows, [1 / 4] * 2)) < 1e-5
 
 
 def test_rows_of_different_groups_share_nothing(make_model, make_row):
     rows = [make_row([*range(10, 30), 1], trained=[20], group=group) for group in "ab"]
     metrics = Trainer(make_model(), TrainerOptions(lr=0.0)).update(rows, 1)
-    assert metrics["tokens/computed"] == 2 * 21
+    assert metrics["tokens/computed"] == 2 * 20
 
 
 streams = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=7), min_size=1, max_size=9)
@@ -117,7 +127,7 @@ def test_every_row_finds_its_ids_on_its_path_and_every_token_is_owned_once(found
     assert sorted(i for batch in batches for i in batch) == list(range(len(rows)))
     for batch in batches:
         packed = pack([rows[i] for i in batch], share_prefixes=share)
-        owned = np.concatenate([span.path[span.start :] for span in packed.spans])
+        owned = np.concatenate([np.empty(0, np.int64), *(span.path[span.start :] for span in packed.spans)])
         assert sorted(owned.tolist()) == list(range(len(packed.ids)))
         for span in packed.spans:
             assert packed.positions[span.path].tolist() == list(range(len(span.path)))
@@ -133,7 +143,7 @@ def test_every_row_finds_its_ids_on_its_path_and_every_token_is_owned_once(found
 def test_a_group_is_packed_into_as_many_tokens_as_it_has_distinct_prefixes(found):
     rows = [_row(ids, number, group="one") for number, ids in enumerate(found)]
     (batch,) = micro_batches(rows, limit=PassLimit(tokens=10**6, mask_entries=1), share_prefixes=True)
-    prefixes = {tuple(ids[: n + 1]) for ids in found for n in range(len(ids))}
+    prefixes = {tuple(ids[: n + 1]) for ids in found for n in range(len(ids) - 1)}
     assert len(pack([rows[i] for i in batch], share_prefixes=True).ids) == len(prefixes)
 
 
@@ -151,7 +161,7 @@ def test_a_mask_counts_by_its_memory(make_row):
 def test_a_group_that_does_not_fit_is_cut_between_its_branches(make_row):
     """Filled in order, the first pass would take a row of the second branch too, and that branch be computed twice."""
     first, second = [[1, *([branch] * 50)] for branch in (2, 3)]
-    rows = [make_row([*branch, end], trained=[51], episode=str(end)) for branch in (first, second) for end in range(3)]
+    rows = [make_row([*branch, end, 0], trained=[52], episode=str(end)) for branch in (first, second) for end in range(3)]
     batches = micro_batches(rows, limit=PassLimit(tokens=105, mask_entries=10**6), share_prefixes=True)
     assert [sorted(batch) for batch in batches] == [[0, 1, 2], [3, 4, 5]]
 
@@ -177,7 +187,7 @@ def _list_cuts(order: list[int], rows: list[TrainRow], limit: PassLimit) -> Iter
 
 
 def _count_prefixes(found: list[list[int]]) -> int:
-    return len({tuple(ids[: n + 1]) for ids in found for n in range(len(ids))})
+    return len({tuple(ids[: n + 1]) for ids in found for n in range(len(ids) - 1)})
 
 
 def _row(ids: list[int], number: int, group: str | None = None) -> TrainRow:

@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Co
 from astuner.settings.memory_estimate.model_shape import ModelShape
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.pass_memory import PassOptions, measure_training
+from astuner_local.trainer.pass_size import count_logits
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.trainer import Trainer
 
@@ -126,9 +127,8 @@ def test_the_computed_peak_is_the_measured_one_within_fifteen_percent(case: Case
         PassOptions(
             item=2 if options.dtype == "bfloat16" else 4,
             lora_rank=case.rank,
-            logits_per_pass=options.logits_per_pass,
+            logits_per_pass=count_logits(options.logits_per_pass, cuda=False),
             truncated=options.truncated,
-            scaled=options.temperature != 1,
             weight_item=2 if options.weight_dtype == "bfloat16" else 4,
             moment_item=2 if options.moment_dtype == "bfloat16" else 4,
         ),

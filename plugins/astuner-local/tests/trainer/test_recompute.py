@@ -83,7 +83,7 @@ def test_by_default_only_a_row_that_does_not_fit_is_computed_again(
         "astuner_local.trainer.trainer.measure_limit", lambda config, device: PassLimit(tokens=20, mask_entries=99)
     )
     trainer = Trainer(make_model(), TrainerOptions(recompute_activations=wanted))
-    rows = [make_row(range(3, 3 + length), [length - 1], group=str(length)) for length in (20, 21)]
+    rows = [make_row(range(3, 4 + length), [length], group=str(length)) for length in (20, 21)]
     assert [batch.recompute for batch in trainer._lay_out(rows, [1.0, 1.0])] == expected
 
 

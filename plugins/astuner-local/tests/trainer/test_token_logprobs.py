@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from astuner_local.trainer.logprobs import compute_logprobs, find_kept
+from astuner_local.trainer.logprobs import compute_logprobs, find_kept, score_tokens
 from astuner_local.trainer.options import TrainerOptions
 
 
 @pytest.fixture
 def logits():
-    return torch.randn(7, 19, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    return torch.randn(7, 19, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.fixture
@@ -18,13 +18,13 @@ def targets():
 
 
 def test_temperature_divides_the_logits_before_the_softmax(logits, targets):
-    found, _ = compute_logprobs(logits, targets, TrainerOptions(temperature=0.7))
+    found = compute_logprobs(logits.clone(), targets, TrainerOptions(temperature=0.7))
     expected = torch.log_softmax(logits / 0.7, -1)[range(7), targets]
     torch.testing.assert_close(found, expected)
 
 
 def test_entropy_is_that_of_the_sampled_distribution(logits, targets):
-    _, entropy = compute_logprobs(logits, targets, TrainerOptions(temperature=0.7))
+    entropy = score_tokens(logits.clone(), targets, TrainerOptions(temperature=0.7)).entropy
     torch.testing.assert_close(entropy, torch.distributions.Categorical(logits=logits / 0.7).entropy())
 
 
@@ -32,16 +32,20 @@ def test_entropy_is_that_of_the_sampled_distribution(logits, targets):
 def test_gradient_is_that_of_plain_autograd(options, logits, targets):
     settings = TrainerOptions(**options)
     weights = torch.linspace(-1, 1, 7)
-    (found,) = torch.autograd.grad(compute_logprobs(logits, targets, settings)[0].dot(weights), logits)
+    scores = score_tokens(logits.clone(), targets, settings)
+    assert torch.equal(scores.logprobs, compute_logprobs(logits.clone(), targets, settings))
+    found = scores.pull(weights)
+    logits.requires_grad_()
     scaled = logits / settings.temperature
     stays = find_kept(scaled.detach(), settings).scatter(1, targets[:, None], True)
     plain = scaled.masked_fill(~stays, -torch.inf).log_softmax(-1)[range(7), targets]
     (expected,) = torch.autograd.grad(plain.dot(weights), logits)
     torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(scores.logprobs, plain.detach())
 
 
 def test_top_k_renormalises_over_the_k_likeliest():
-    found, _ = compute_logprobs(torch.tensor([[3.0, 2.0, 1.0, 0.0]]), torch.tensor([1]), TrainerOptions(top_k=2))
+    found = compute_logprobs(torch.tensor([[3.0, 2.0, 1.0, 0.0]]), torch.tensor([1]), TrainerOptions(top_k=2))
     torch.testing.assert_close(found, torch.tensor([3.0, 2.0]).log_softmax(0)[1:])
 
 
@@ -63,11 +67,10 @@ def test_of_equally_likely_tokens_the_first_is_kept():
 
 
 def test_a_sampled_token_outside_of_the_kept_set_is_put_back():
-    found, entropy = compute_logprobs(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([2]), TrainerOptions(top_k=1))
-    torch.testing.assert_close(found, torch.tensor([3.0, 1.0]).log_softmax(0)[1:])
-    assert entropy.isfinite().all()
+    found = score_tokens(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([2]), TrainerOptions(top_k=1))
+    torch.testing.assert_close(found.logprobs, torch.tensor([3.0, 1.0]).log_softmax(0)[1:])
+    assert found.entropy.isfinite().all()
 
 
 def test_logits_of_half_the_vocabulary_left_out_give_a_finite_entropy(logits, targets):
-    _, entropy = compute_logprobs(logits, targets, TrainerOptions(top_p=0.3))
-    assert entropy.isfinite().all()
+    assert score_tokens(logits, targets, TrainerOptions(top_p=0.3)).entropy.isfinite().all()

@@ -11,12 +11,14 @@ import torch
 from attrs import frozen
 
 
-def _read_determinism() -> tuple[bool, bool]:
-    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+def _read_determinism() -> tuple[bool, bool, bool]:
+    on, only_warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    return on, only_warns, torch.utils.deterministic.fill_uninitialized_memory
 
 
-def _write_determinism(found: tuple[bool, bool]) -> None:
+def _write_determinism(found: tuple[bool, bool, bool]) -> None:
     torch.use_deterministic_algorithms(found[0], warn_only=found[1])
+    torch.utils.deterministic.fill_uninitialized_memory = found[2]
 
 
 def _flushes_denormals() -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from astuner_local.forward.family_names import FAMILIES
-from astuner_local.forward.linear import is_mergeable, is_plain
+from astuner_local.forward.linear import is_mergeable, is_trainable
 
 _FIXED_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
 """Rotary embeddings whose frequencies do not change with the length of the sequence."""
@@ -22,7 +22,7 @@ def unwrap_causal_lm(model: nn.Module) -> Any:
 def explain_unfusable(model: nn.Module, *, trainable: bool) -> str | None:
     """Return why a model cannot be run by `FusedForward`, or None when its family and its config are on the allow-list.
 
-    Trainable, every parameter must be a plain one: gradients of adapters flow through their own modules only.
+    Trainable, no adapters may be merged into their base, or have biases.
     """
     base = unwrap_causal_lm(model)
     config = getattr(base, "config", None)
@@ -32,9 +32,8 @@ def explain_unfusable(model: nn.Module, *, trainable: bool) -> str | None:
     reason = _config_reason(config)
     if reason:
         return reason
-    readable = is_plain if trainable else is_mergeable
     for name, module in list_linears(base):
-        if not readable(module):
+        if not is_mergeable(module) or (trainable and not is_trainable(module)):
             return f"{name} is a {type(module).__module__}.{type(module).__qualname__}, not a plain linear layer"
     if type(base.model.embed_tokens) is not nn.Embedding or type(base.lm_head) is not nn.Linear:
         return "the embedding or the output layer is wrapped"

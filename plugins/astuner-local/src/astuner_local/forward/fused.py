@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,8 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from astuner_local.forward.embedding import read_rows
 from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.forward.linear import merge_weight, read_bias
+from astuner_local.forward.projection import CastWeights, Projection, read_projection
 from astuner_local.forward.rms_norm import rms_norm
 from astuner_local.forward.rotary import Rotary
 
@@ -20,27 +23,38 @@ if TYPE_CHECKING:
     from astuner_local.forward.seam import Attend
 
 
+@frozen(eq=False)
+class _Dense:
+    """Layers of one input, stacked: a copy of their weights [out, in]."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __call__(self, x: Tensor, *, gated: bool = False) -> Tensor:
+        if gated:
+            gate, up = x.chunk(2, -1)
+            x = functional.silu(gate) * up
+        return functional.linear(x, self.weight, self.bias)
+
+
 @frozen(kw_only=True, eq=False)
 class _Layer:
-    """The weights of one layer, [out, in] each; q, k, v and gate, up are stacked. A gain of None is folded into these."""
+    """The weights of one layer; q, k, v and gate, up are applied together. A gain of None is folded into these."""
 
     norm1: Tensor | None
-    qkv: Tensor
-    qkv_bias: Tensor | None
+    qkv: _Dense | Projection
     qk_gain: Tensor | None
     """[heads + kv_heads, head_dim], where queries and keys are normalised."""
-    out: Tensor
-    out_bias: Tensor | None
+    out: _Dense | Projection
     norm2: Tensor | None
-    gate_up: Tensor
-    gate_up_bias: Tensor | None
-    down: Tensor
-    down_bias: Tensor | None
+    gate_up: _Dense | Projection
+    down: _Dense | Projection
 
     def tensors(self) -> list[Tensor]:
-        """Return the weights that exist, in a fixed order."""
-        names = ("qkv", "qkv_bias", "qk_gain", "out", "out_bias", "gate_up", "gate_up_bias", "down", "down_bias")
-        return [tensor for name in names if (tensor := getattr(self, name)) is not None]
+        """Return the copies that exist, in a fixed order."""
+        dense = [each for each in (self.qkv, self.out, self.gate_up, self.down) if isinstance(each, _Dense)]
+        found = (*(part for each in dense for part in (each.weight, each.bias)), self.qk_gain)
+        return [tensor for tensor in found if tensor is not None]
 
 
 class FusedForward:
@@ -71,6 +85,7 @@ class FusedForward:
         self._head_bias: Tensor | None = None
         self._norm: Tensor | None = None
         self._layers: list[_Layer] = []
+        self._casts = CastWeights(self.dtype)
         self.refresh()
 
     def hidden(self, ids: Tensor, positions: Tensor, attend: Attend, *, recompute: bool = False) -> Tensor:
@@ -87,17 +102,33 @@ class FusedForward:
     def logits(self, hidden: Tensor) -> Tensor:
         """Return float32 logits [R, vocab] of the hidden states [R, d] of the wanted rows."""
         if self._trainable:
-            head = self._base.lm_head
-            bias = None if head.bias is None else self._cast(head.bias)
-            return functional.linear(hidden, self._cast(head.weight), bias).float()
+            weight, bias = self._read_head()
+            return functional.linear(hidden, weight, bias).float()
         assert self._head is not None
         with torch.no_grad():
             return functional.linear(hidden, self._head, self._head_bias).float()
 
     @torch.no_grad()
+    def pull_logits(self, hidden: Tensor, differentiate: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the gradient [R, d] at `hidden`, and add that of the head to its parameters."""
+        weight, bias = self._read_head()
+        grad = differentiate(functional.linear(hidden, weight, bias).float()).to(weight.dtype)  # [R, vocab]
+        head = self._base.lm_head
+        if head.bias is not None and head.bias.requires_grad:
+            _add_gradient(head.bias, grad.sum(0))
+        if head.weight.requires_grad:
+            if head.weight.grad is not None and head.weight.grad.dtype == grad.dtype:
+                # In place: another gradient of the whole vocabulary is as large as the logits of many tokens.
+                head.weight.grad.addmm_(grad.t(), hidden)
+            else:
+                _add_gradient(head.weight, grad.t() @ hidden)
+        return grad @ weight
+
+    @torch.no_grad()
     def refresh(self) -> None:
-        """Take the snapshot again, into the same memory; nothing to do for a trainable forward."""
+        """Take the snapshot again, into the same memory; a trainable forward frees what it has cast."""
         if self._trainable:
+            self._casts.clear()
             return
         base = self._base
         for index, layer in enumerate(base.model.layers):
@@ -133,7 +164,7 @@ class FusedForward:
         def apply(index: int, x: Tensor) -> Tensor:
             return self._apply(layer_at(index), index, x, cos, sin, attend)
 
-        x = self._cast(functional.embedding(ids, embedding))  # [N, d]
+        x = self._cast(read_rows(ids, embedding))  # [N, d]
         for index in range(self.num_layers):
             if recompute and torch.is_grad_enabled():
                 x = checkpoint(apply, index, x, use_reentrant=False, preserve_rng_state=False)
@@ -145,55 +176,62 @@ class FusedForward:
         """Return the states after a layer, [N, d]."""
         heads, kv_heads, dim, eps = self.num_heads, self.num_kv_heads, self.head_dim, self._eps
         turned = (heads + kv_heads) * dim
-        qkv = functional.linear(rms_norm(x, layer.norm1, eps), layer.qkv, layer.qkv_bias)
+        qkv = layer.qkv(rms_norm(x, layer.norm1, eps))
         qk = qkv[:, :turned].view(-1, heads + kv_heads, dim)
         if layer.qk_gain is not None:
             qk = rms_norm(qk, layer.qk_gain, eps)
         qk = self._rotary.rotate(qk, cos, sin)
         v = qkv[:, turned:].view(-1, kv_heads, dim)
         seen = attend(index, qk[:, :heads], qk[:, heads:], v)
-        x = x + functional.linear(seen.flatten(1), layer.out, layer.out_bias)
-        gate, up = functional.linear(rms_norm(x, layer.norm2, eps), layer.gate_up, layer.gate_up_bias).chunk(2, -1)
-        return x + functional.linear(functional.silu(gate) * up, layer.down, layer.down_bias)
+        x = x + layer.out(seen.flatten(1))
+        return x + layer.down(layer.gate_up(rms_norm(x, layer.norm2, eps)), gated=True)
 
     def _read(self, index: int) -> _Layer:
         """Gather a layer's live parameters, with autograd."""
         layer = self._base.model.layers[index]
         attention, mlp = layer.self_attn, layer.mlp
-        qkv, gate_up = (attention.q_proj, attention.k_proj, attention.v_proj), (mlp.gate_proj, mlp.up_proj)
+
+        def read(*names: str) -> Projection:
+            modules = [getattr(attention if hasattr(attention, name) else mlp, name) for name in names]
+            return read_projection(modules, partial(self._casts, (index, names)))
+
         return _Layer(
             norm1=self._cast(layer.input_layernorm.weight),
-            qkv=self._cast(torch.cat([part.weight for part in qkv])),
-            qkv_bias=self._stack_biases([part.bias for part in qkv]),
+            qkv=read("q_proj", "k_proj", "v_proj"),
             qk_gain=self._qk_gain(attention),
-            out=self._cast(attention.o_proj.weight),
-            out_bias=self._stack_biases([attention.o_proj.bias]),
+            out=read("o_proj"),
             norm2=self._cast(layer.post_attention_layernorm.weight),
-            gate_up=self._cast(torch.cat([part.weight for part in gate_up])),
-            gate_up_bias=self._stack_biases([part.bias for part in gate_up]),
-            down=self._cast(mlp.down_proj.weight),
-            down_bias=self._stack_biases([mlp.down_proj.bias]),
+            gate_up=read("gate_proj", "up_proj"),
+            down=read("down_proj"),
         )
+
+    def _read_head(self) -> tuple[Tensor, Tensor | None]:
+        head = self._base.lm_head
+        # With autograd the cast must be part of the graph.
+        live = torch.is_grad_enabled() and head.weight.requires_grad
+        weight = self._cast(head.weight) if live else self._casts("head", [head.weight])
+        return head.weight if weight is None else weight, None if head.bias is None else self._cast(head.bias)
 
     def _fold(self, layer: Any) -> _Layer:
         """Copy a layer's weights, norm gains folded in and adapters merged."""
         attention, mlp = layer.self_attn, layer.mlp
-        qkv, gate_up = (attention.q_proj, attention.k_proj, attention.v_proj), (mlp.gate_proj, mlp.up_proj)
         norm1, norm2 = layer.input_layernorm.weight.detach(), layer.post_attention_layernorm.weight.detach()
         gain = self._qk_gain(attention)
         return _Layer(
             norm1=None,
-            qkv=self._cast(torch.cat([merge_weight(part) for part in qkv]) * norm1),
-            qkv_bias=self._stack_biases([read_bias(part) for part in qkv]),
+            qkv=self._stack((attention.q_proj, attention.k_proj, attention.v_proj), norm1),
             qk_gain=None if gain is None else gain.detach(),
-            out=merge_weight(attention.o_proj).to(self.dtype, copy=True),
-            out_bias=self._stack_biases([read_bias(attention.o_proj)]),
+            out=self._stack((attention.o_proj,)),
             norm2=None,
-            gate_up=self._cast(torch.cat([merge_weight(part) for part in gate_up]) * norm2),
-            gate_up_bias=self._stack_biases([read_bias(part) for part in gate_up]),
-            down=merge_weight(mlp.down_proj).to(self.dtype, copy=True),
-            down_bias=self._stack_biases([read_bias(mlp.down_proj)]),
+            gate_up=self._stack((mlp.gate_proj, mlp.up_proj), norm2),
+            down=self._stack((mlp.down_proj,)),
         )
+
+    def _stack(self, modules: Sequence[nn.Module], gain: Tensor | None = None) -> _Dense:
+        merged = [merge_weight(module) for module in modules]
+        weight = merged[0].to(self.dtype, copy=True) if gain is None else self._cast(torch.cat(merged) * gain)
+        biases = [bias for module in modules if (bias := read_bias(module)) is not None]
+        return _Dense(weight, self._cast(torch.cat(biases)) if biases else None)
 
     def _qk_gain(self, attention: Any) -> Tensor | None:
         if not hasattr(attention, "q_norm"):
@@ -201,9 +239,10 @@ class FusedForward:
         gains = [attention.q_norm.weight] * self.num_heads + [attention.k_norm.weight] * self.num_kv_heads
         return self._cast(torch.stack(gains))
 
-    def _stack_biases(self, biases: Sequence[Tensor | None]) -> Tensor | None:
-        present = [bias for bias in biases if bias is not None]
-        return self._cast(torch.cat(present)) if present else None
-
     def _cast(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.dtype)
+
+
+def _add_gradient(parameter: Tensor, grad: Tensor) -> None:
+    grad = grad.to(parameter.dtype)
+    parameter.grad = grad if parameter.grad is None else parameter.grad.add_(grad)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +20,11 @@ def is_mergeable(module: nn.Module) -> bool:
     from peft.tuners.lora import Linear
 
     return isinstance(module, Linear) and type(module.base_layer) is nn.Linear and not module.lora_variant
+
+
+def is_trainable(module: Any) -> bool:
+    """Whether a mergeable module computes W·x + scaling·B·A·x as it is: nothing merged, no bias of an adapter."""
+    return is_plain(module) or not (module.merged_adapters or any(layer.bias is not None for layer in module.lora_B.values()))
 
 
 def merge_weight(module: nn.Module) -> Tensor:

@@ -36,6 +36,13 @@ class Forward(Protocol):
         """Return float32 logits [R, vocab] of the hidden states [R, d] of the wanted rows."""
         ...
 
+    def pull_logits(self, hidden: Tensor, differentiate: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the gradient [R, d] at `hidden`, and add that of the head to its parameters.
+
+        `differentiate` gets the logits of `logits(hidden)`, and returns the gradient at them; it may write it over them.
+        """
+        ...
+
     def refresh(self) -> None:
         """Take over the module's current weights, where the forward keeps its own (fused, cast) copies of them."""
         ...

@@ -115,6 +115,14 @@ class TransformersForward:
             logits: Tensor = self._head(hidden)
         return logits.float()
 
+    def pull_logits(self, hidden: Tensor, differentiate: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the gradient [R, d] at `hidden`, and add that of the head to its parameters."""
+        leaf = hidden.detach().requires_grad_()
+        logits = self.logits(leaf)
+        logits.backward(differentiate(logits.detach()))  # type: ignore[no-untyped-call]  # torch ships it without types
+        assert leaf.grad is not None
+        return leaf.grad
+
     def refresh(self) -> None:
         """Do nothing: the module's weights are read at every call."""
 

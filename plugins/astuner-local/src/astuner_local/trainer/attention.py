@@ -132,7 +132,13 @@ def _pad(paths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def attend_over(plan: Layout | tuple[Tree, ...], scale: float) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
     """Return the `attend` of a forward pass over the packed rows."""
-    return _attend_rectangles(plan, scale) if isinstance(plan, Layout) else _attend_trees(plan, scale)
+    attend = _attend_rectangles(plan, scale) if isinstance(plan, Layout) else _attend_trees(plan, scale)
+
+    def attend_wide(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        # On a CPU torch's backward pass of attention takes two to eight times as long in bfloat16.
+        return attend(layer, *((q, k, v) if q.is_cuda else (q.float(), k.float(), v.float()))).to(q.dtype)
+
+    return attend_wide
 
 
 def _attend_trees(trees: Sequence[Tree], scale: float) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:

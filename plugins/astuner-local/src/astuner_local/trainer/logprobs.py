@@ -8,48 +8,70 @@ renormalised over its own set in the same way.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
+from attrs import frozen
 from torch import Tensor
 
 from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.pass_size import count_logits
 
 # exp() of it is exactly 0 in float32, and 0 times it is 0, which 0 * -inf is not.
 _LEFT_OUT = -1e9
 
 
-class _TokenLogprobs(torch.autograd.Function):
-    """Log softmax at one token per row, with the entropy for one more sweep, and a backward pass without a copy."""
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logp = torch.log_softmax(logits, -1)
-        chosen = logp.gather(1, targets[:, None])[:, 0]
-        p = logp.exp()
-        entropy = logp.mul_(p).sum(-1).neg_()
-        ctx.save_for_backward(p, targets)
-        ctx.mark_non_differentiable(entropy)
-        return chosen, entropy
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        p, targets = ctx.saved_tensors
-        grad = grads[0][:, None]
-        # d log p(t) / d logits = onehot(t) - p, written over p: this node is differentiated once.
-        return p.mul_(-grad).scatter_add_(1, targets[:, None], grad), None
+def count_rows_at_once(options: TrainerOptions, vocab_size: int, device: torch.device) -> int:
+    """Return of how many rows the logits are held at once."""
+    return max(1, count_logits(options.logits_per_pass, cuda=device.type == "cuda") // vocab_size)
 
 
-def compute_logprobs(logits: Tensor, targets: Tensor, options: TrainerOptions) -> tuple[Tensor, Tensor]:
-    """Return the log-probabilities [R] of targets [R], differentiable once, and the entropies [R], from logits [R, vocab]."""
+@frozen(eq=False)
+class TokenScores:
+    """What a distribution over the vocabulary says of one token per row, and its gradient."""
+
+    logprobs: Tensor
+    """[R]"""
+    entropy: Tensor
+    """[R]"""
+    _targets: Tensor
+    _weights: Tensor
+    """[R, vocab] probabilities, times `_sums`."""
+    _sums: Tensor
+    _temperature: float
+
+    def pull(self, grad: Tensor) -> Tensor:
+        """Return the gradient at the logits [R, vocab] of that at the log-probabilities [R]. May be called once."""
+        grad = grad / self._temperature
+        # d log p(t) / d logits = onehot(t) - p, written over p.
+        found = self._weights.mul_((grad / self._sums).neg_()[:, None])
+        return found.scatter_add_(1, self._targets[:, None], grad[:, None])
+
+
+@torch.no_grad()
+def score_tokens(logits: Tensor, targets: Tensor, options: TrainerOptions) -> TokenScores:
+    """Return what logits [R, vocab], which are overwritten, say of targets [R]."""
+    shifted, chosen = _shift(logits, targets, options)
+    weights = shifted.exp()
+    sums = weights.sum(-1)
+    logs = sums.log()
+    entropy = logs - torch.bmm(weights[:, None], shifted[..., None])[:, 0, 0].div_(sums)
+    return TokenScores(chosen - logs, entropy, targets, weights, sums, options.temperature)
+
+
+@torch.no_grad()
+def compute_logprobs(logits: Tensor, targets: Tensor, options: TrainerOptions) -> Tensor:
+    """Return the log-probabilities [R] of targets [R] from logits [R, vocab], which are overwritten."""
+    shifted, chosen = _shift(logits, targets, options)
+    return chosen - shifted.exp_().sum(-1).log()
+
+
+def _shift(logits: Tensor, targets: Tensor, options: TrainerOptions) -> tuple[Tensor, Tensor]:
+    """Return the logits of the sampled distribution, the largest of each row 0, and those of the targets."""
     if options.temperature != 1:
-        logits = logits / options.temperature
+        logits.div_(options.temperature)
     if options.truncated:
-        left_out = ~find_kept(logits.detach(), options).scatter_(1, targets[:, None], True)
-        logits = logits.masked_fill(left_out, _LEFT_OUT)
-    chosen, entropy = _TokenLogprobs.apply(logits, targets)  # type: ignore[no-untyped-call]  # torch ships it without types
-    return chosen, entropy
+        logits.masked_fill_(~find_kept(logits, options).scatter_(1, targets[:, None], True), _LEFT_OUT)
+    logits.sub_(logits.amax(-1, keepdim=True))
+    return logits, logits.gather(1, targets[:, None])[:, 0]
 
 
 def find_kept(logits: Tensor, options: TrainerOptions) -> Tensor:

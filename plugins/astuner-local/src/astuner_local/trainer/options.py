@@ -67,8 +67,9 @@ class TrainerOptions(LossOptions):
     micro_batch_tokens: int | None = field(default=None, validator=optional(ge(1)))
     """Most tokens of one pass through the model. A shared prefix counts once, padding and masks of attention by their memory.
     A longer row gets its own pass. None: what fits in memory."""
-    logits_per_pass: int = field(default=2**25, validator=ge(1))
-    """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size."""
+    logits_per_pass: int | None = field(default=None, validator=optional(ge(1)))
+    """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size. None: 33
+    million on a GPU, and 8 million on a CPU, where larger tensors are given back to the system and come again page by page."""
     recompute_activations: bool | None = field(default=None, validator=optional(instance_of(bool)))
     """Keep only the input of each layer, and compute the layer again in the backward pass: a third more time, and about a tenth
     of the activations. The gradient has the same bits. None: in passes of one row that is longer than what fits in memory."""

@@ -3,6 +3,7 @@
 Sorted by ids, a row shares with the row before it the longest prefix that it shares with any earlier one. So a row's *path*
 (for each of its positions, where in the flat list that token lies) is the head of the previous path followed by the row's own
 tokens: a trie, built in one pass. A row without own tokens, a duplicate of another, costs nothing but its part of the loss.
+The last trained token of a row, and what follows it, predicts nothing: it is left out.
 """
 
 from __future__ import annotations
@@ -64,16 +65,22 @@ def common_prefix(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
     return int(differ.argmax()) if differ.any() else n
 
 
+def read_context(row: TrainRow) -> NDArray[np.int32]:
+    """Return the ids of a row that are needed to predict its trained tokens: those before the last of them."""
+    trained = np.flatnonzero(row.sample.mask)
+    return row.sample.ids[: trained[-1] if len(trained) else 0]
+
+
 def pack(rows: Sequence[TrainRow], *, share_prefixes: bool) -> PackedRows:
     """Lay out rows in their order. Only neighbours of one group share: `micro_batches` orders them so that this finds all."""
     ids, positions, predictors, targets, owners, sampler, spans = [], [], [], [], [], [], []
     path: Index = np.empty(0, np.int64)
-    total = 0
+    total, contexts = 0, [read_context(row) for row in rows]
     for number, row in enumerate(rows):
-        own, mask = row.sample.ids, row.sample.mask
+        own, mask = contexts[number], row.sample.mask
         start = 0
         if share_prefixes and number and rows[number - 1].group == row.group:
-            start = common_prefix(rows[number - 1].sample.ids, own)
+            start = common_prefix(contexts[number - 1], own)
         path = np.concatenate([path[:start], np.arange(total, total + len(own) - start)])
         if start < len(own):
             spans.append(Span(path=path, start=start))
@@ -82,7 +89,7 @@ def pack(rows: Sequence[TrainRow], *, share_prefixes: bool) -> PackedRows:
             total += len(own) - start
         trained = np.flatnonzero(mask)
         predictors.append(path[trained - 1])
-        targets.append(own[trained])
+        targets.append(row.sample.ids[trained])
         owners.append(np.full(len(trained), number))
         sampler.append(row.sample.logprobs[trained])
     return PackedRows(
@@ -106,12 +113,13 @@ def micro_batches(rows: Sequence[TrainRow], *, limit: PassLimit, share_prefixes:
     Returns indices into `rows`, ordered so that rows with a common prefix are neighbours. A group larger than the limit is cut
     where that computes the fewest tokens again, which is between branches near the root; a row is never cut.
     """
-    units = list(_units(rows, share_prefixes))
-    units.sort(key=lambda unit: max(len(rows[i].sample.ids) for i in unit))
+    contexts = [read_context(row) for row in rows]
+    units = list(_units(rows, contexts, share_prefixes))
+    units.sort(key=lambda unit: max(len(contexts[i]) for i in unit))
     batches: list[list[int]] = []
     held = PassSize()
     for unit in units:
-        for number, (piece, size) in enumerate(_cut(unit, [rows[i].sample.ids for i in unit], limit)):
+        for number, (piece, size) in enumerate(_cut(unit, [contexts[i] for i in unit], limit)):
             # Neighbours of a group share, and pieces of one do not fit together.
             if batches and not number and (held + size).count(limit) <= limit.tokens:
                 batches[-1] += piece
@@ -122,7 +130,7 @@ def micro_batches(rows: Sequence[TrainRow], *, limit: PassLimit, share_prefixes:
     return batches
 
 
-def _units(rows: Sequence[TrainRow], share_prefixes: bool) -> Iterator[list[int]]:
+def _units(rows: Sequence[TrainRow], contexts: Sequence[NDArray[np.int32]], share_prefixes: bool) -> Iterator[list[int]]:
     """Yield the rows to compute together: the groups, or without sharing each row alone."""
     if not share_prefixes:
         yield from ([i] for i in range(len(rows)))
@@ -132,7 +140,7 @@ def _units(rows: Sequence[TrainRow], share_prefixes: bool) -> Iterator[list[int]
         groups.setdefault(row.group, []).append(i)
     for members in groups.values():
         # Big-endian bytes of non-negative ids sort as the ids do.
-        yield sorted(members, key=lambda i: rows[i].sample.ids.astype(">i4").tobytes())
+        yield sorted(members, key=lambda i: contexts[i].astype(">i4").tobytes())
 
 
 def _cut(unit: Sequence[int], ids: Sequence[NDArray[np.int32]], limit: PassLimit) -> Iterator[tuple[list[int], PassSize]]:

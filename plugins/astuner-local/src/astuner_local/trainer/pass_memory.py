@@ -14,8 +14,8 @@ from astuner.settings.memory_estimate import LINEAR, ModelShape
 from astuner_local.forward.family_names import FAMILIES
 
 FLOAT32 = 4
-LOGITS_ALIVE = 3
-"""Tensors of [tokens, vocabulary] at the peak of the loss: logits, log-probabilities, probabilities."""
+LOGITS_ALIVE = 2
+"""Tensors of [tokens, vocabulary] at the peak of the loss: logits and probabilities."""
 TRUNCATED = 33
 """Bytes of each logit for the choice of the nucleus: sorted values and their order, ranks, sums in double precision."""
 
@@ -31,12 +31,12 @@ class PassOptions:
     logits_per_pass: int = 2**25
     truncated: bool = False
     """Whether the sampler leaves out part of the vocabulary."""
-    scaled: bool = False
-    """Whether logits are divided by a temperature."""
     weight_item: int = FLOAT32
     """Bytes of a trained weight, and of its gradient."""
     moment_item: int = FLOAT32
     """Bytes of a moment of AdamW."""
+    attention_item: int = FLOAT32
+    """Bytes of a number in attention; on a CPU it is computed in float32."""
 
 
 @frozen(kw_only=True)
@@ -71,20 +71,25 @@ def measure_training(shape: ModelShape, options: PassOptions, *, tokens: int, tr
     """Return the peak of an update whose passes have `tokens` tokens, `trained` of them trained, and more than one pass."""
     layer, copies = count_layer_bytes(shape, options), count_copied_bytes(shape, options)
     token = options.item * shape.width
-    kept = shape.layers * tokens * token if recompute else shape.layers * (tokens * layer + copies)
+    fused = shape.family in FAMILIES
+    kept = shape.layers * tokens * (token if recompute else layer)
+    # What is cast for fused layers is kept from pass to pass, elsewhere for the backward pass.
+    kept += shape.layers * copies * (fused or not recompute)
     kept += tokens * 2 * token + trained * token  # the last norm, and the states that predict trained tokens
     item = FLOAT32 if options.lora_rank else options.item
-    working = tokens * item * (shape.width + 2 * shape.inner) + FLOAT32 * 2 * shape.inner * shape.width * (not options.lora_rank)
+    working = tokens * item * (shape.width + 4 * shape.inner) + FLOAT32 * 2 * shape.inner * shape.width * (not options.lora_rank)
     if recompute:
-        working += tokens * layer + copies
+        working += tokens * layer + copies * (not fused)
     pieces = min(trained * shape.vocabulary, max(options.logits_per_pass, shape.vocabulary))
-    logits = pieces * (FLOAT32 * (LOGITS_ALIVE + options.scaled) + TRUNCATED * options.truncated)
+    logits = pieces * (FLOAT32 * LOGITS_ALIVE + TRUNCATED * options.truncated)
     if options.item != options.weight_item or options.lora_rank:
         logits += options.item * shape.table_parameters * (not options.lora_rank)
     if not options.lora_rank:
-        # Its gradient is made whole, and then added to what earlier passes have left.
-        table = options.weight_item + options.item * (options.item != FLOAT32)
-        after = pieces * FLOAT32 * (LOGITS_ALIVE - 1) + shape.table_parameters * table
+        # In float32 its gradient is added in place; in another precision it is made whole first, and cast.
+        cast = options.item + options.weight_item * (options.item != options.weight_item)
+        in_place = fused and options.item == FLOAT32
+        added = 0 if in_place else shape.table_parameters * cast + pieces * options.item
+        after = pieces * FLOAT32 + added
         logits = max(logits, after)
     weights, gradients, optimizer = measure_states(shape, options)
     return TrainingMemory(
@@ -100,14 +105,15 @@ def count_layer_bytes(shape: ModelShape, options: PassOptions) -> int:
     """Return what autograd keeps of a token in one layer."""
     width, inner, queries, keys = shape.width, shape.inner, shape.query_size, shape.key_size
     statistics = FLOAT32 * (shape.heads + 2)
-    attention = options.item * (2 * queries + 2 * keys)  # queries, keys, values, result
+    attention = options.attention_item * (2 * queries + 2 * keys)  # queries, keys, values, result
     norms = shape.qk_norm * options.item * (queries + keys)
-    if not options.lora_rank and shape.family in FAMILIES:
-        # Two norms with two tensors each, the input of the output projection; gate and up, silu(gate), their product.
-        return options.item * (4 * width + queries + 4 * inner) + attention + norms + statistics
+    targets = set(LINEAR if isinstance(options.targets, str) else options.targets)
+    if shape.family in FAMILIES:
+        # Two norms with two tensors each, the input of the output projection; gate and up.
+        narrow = FLOAT32 * options.lora_rank * len(targets & {*LINEAR})
+        return options.item * (4 * width + queries + 2 * inner) + attention + norms + statistics + narrow
     if not options.lora_rank:
         return _count_general_bytes(shape, options.item) + attention + norms + statistics
-    targets = set(LINEAR if isinstance(options.targets, str) else options.targets)
     inputs = {**dict.fromkeys(LINEAR, width), "o_proj": queries, "down_proj": inner}
     if options.item == FLOAT32:
         # Projections of one input keep it once.
@@ -131,12 +137,6 @@ def _count_general_bytes(shape: ModelShape, item: int) -> int:
 
 
 def count_copied_bytes(shape: ModelShape, options: PassOptions) -> int:
-    """Return the copies of a layer's weights that autograd keeps: stacked ones, and those in another precision."""
-    if options.lora_rank:
-        return 0
-    width = shape.width
-    stacked = width * (shape.query_size + 2 * shape.key_size + 2 * shape.inner)
-    if shape.family not in FAMILIES:
-        return 0 if options.item == options.weight_item else options.item * shape.layer_parameters
-    others = width * (shape.query_size + shape.inner) * (options.item != options.weight_item)
-    return options.item * (stacked + others)
+    """Return the copies of a layer's weights in the precision that is computed in, where it is not their own."""
+    cast = not options.lora_rank and options.item != options.weight_item
+    return options.item * shape.layer_parameters * cast

@@ -8,6 +8,7 @@ CPU_CACHE_BYTES = 4 << 30
 """Of the engine's keys and values on a CPU."""
 _CPU_BYTES = 4 << 30
 _CPU_TOKENS, _CUDA_TOKENS = 8192, 65536
+_CPU_LOGITS, _CUDA_LOGITS = 1 << 23, 1 << 25
 
 
 _PADDED_SHARE = 8
@@ -81,6 +82,11 @@ def measure_span(start: int, length: int) -> PassSize:
     if not start:
         return PassSize(tokens=own, roots=1, longest_root=own)
     return PassSize(tokens=own, branches=1, branch_tokens=own, longest_own=own, longest_path=length)
+
+
+def count_logits(wanted: int | None, *, cuda: bool) -> int:
+    """Return how many logits are held at once."""
+    return wanted or (_CUDA_LOGITS if cuda else _CPU_LOGITS)
 
 
 def count_token_floats(*, layers: int, width: int, inner: int) -> int:

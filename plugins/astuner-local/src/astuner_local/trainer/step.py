@@ -14,7 +14,7 @@ from torch import Tensor
 from astuner.runs.training import stack_token_values, token_terms
 from astuner.runs.training.signal import TOKEN_SUMS
 from astuner_local.trainer.attention import Layout, Tree, attend_over, make_layout
-from astuner_local.trainer.logprobs import compute_logprobs
+from astuner_local.trainer.logprobs import compute_logprobs, count_rows_at_once, score_tokens
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.packing import micro_batches, pack
 from astuner_local.trainer.pass_size import PassLimit
@@ -106,7 +106,7 @@ def accumulate(
     attend = attend_over(batch.plan, forward.scale)
     hidden = forward.hidden(batch.ids, batch.positions, attend, recompute=batch.recompute)  # [N, d]
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
-    rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
+    rows_per_pass = count_rows_at_once(options, forward.vocab_size, wanted.device)
     gradients, sums, largest = [], [], []
     # The loss is a sum over tokens, so the logits are differentiated and freed in pieces: never all of [R, vocab].
     for start in range(0, len(wanted), rows_per_pass):
@@ -134,28 +134,33 @@ def _differentiate(
 
     Its logits are freed when it returns, before the backward pass through the layers.
     """
-    leaf = hidden.requires_grad_()  # [r, d]
-    logits = forward.logits(leaf)  # [r, vocab]
-    logp, entropy = compute_logprobs(logits, batch.targets[part], options)  # [r], [r]
-    now = logp.detach()
     of_reference = None if reference is None else reference[part]
-    terms = token_terms(
-        logp,
-        old=now if old is None else old[part],
-        sampler=batch.sampler[part],
-        advantages=batch.advantages[part],
-        shares=batch.shares[part],
-        options=options,
-        reference=of_reference,
-    )
-    if record is not None:
-        record.append(stack_token_values(logp, terms, entropy, of_reference))
-    torch.dot(terms.loss, batch.shares[part]).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
-    assert leaf.grad is not None
+    results: list[Tensor] = []
 
-    measured = {"tokens": torch.ones_like(now), "entropy": entropy, **terms.measured}
-    each = [measured[name].to(now.dtype) for name in TOKEN_SUMS]  # of [r]
-    return leaf.grad, torch.stack(each).sum(1, dtype=torch.float64), terms.drift.abs().max()
+    def differentiate(logits: Tensor) -> Tensor:
+        scores = score_tokens(logits, batch.targets[part], options)
+        now = scores.logprobs
+        with torch.enable_grad():
+            logp = now.detach().requires_grad_()  # [r]
+            terms = token_terms(
+                logp,
+                old=now if old is None else old[part],
+                sampler=batch.sampler[part],
+                advantages=batch.advantages[part],
+                shares=batch.shares[part],
+                options=options,
+                reference=of_reference,
+            )
+            (slope,) = torch.autograd.grad(torch.dot(terms.loss, batch.shares[part]), logp)
+        if record is not None:
+            record.append(stack_token_values(logp, terms, scores.entropy, of_reference))
+        measured = {"tokens": torch.ones_like(now), "entropy": scores.entropy, **terms.measured}
+        each = [measured[name].to(now.dtype) for name in TOKEN_SUMS]  # of [r]
+        results.extend((torch.stack(each).sum(1, dtype=torch.float64), terms.drift.abs().max()))
+        return scores.pull(slope)
+
+    gradient = forward.pull_logits(hidden, differentiate)
+    return gradient, *results
 
 
 @torch.no_grad()
@@ -163,6 +168,6 @@ def logprobs(forward: Forward, batch: MicroBatch, options: TrainerOptions) -> Te
     """Return the log-probabilities [R] of the trained tokens of a pass under some weights."""
     hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
-    rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
+    rows_per_pass = count_rows_at_once(options, forward.vocab_size, wanted.device)
     pieces = zip(torch.split(wanted, rows_per_pass), torch.split(batch.targets, rows_per_pass), strict=True)
-    return torch.cat([compute_logprobs(forward.logits(piece), targets, options)[0] for piece, targets in pieces])
+    return torch.cat([compute_logprobs(forward.logits(piece), targets, options) for piece, targets in pieces])
