@@ -24,6 +24,7 @@ from rich.table import Table
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from astuner.contract.schema import Request, Sampling
+from astuner_local.compiled.kernels import load_kernels
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.engine.plugin import LocalEngine
 from astuner_local.forward.choose import make_forward
@@ -49,15 +50,16 @@ def main() -> None:
     episodes = _episodes(args)
     tokens = sum(size for episode in episodes for size, _ in episode.turns)
     longest = max(len(e.prompt) + sum(size + len(answer) for size, answer in e.turns) for e in episodes)
-    forward = make_forward(model, trainable=False, dtype=dtype)
+    kernels = load_kernels(dtype, args.device) if args.compiled else None
+    forward = make_forward(model, trainable=False, dtype=dtype, kernels=kernels)
     millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
 
     def step_by_step() -> None:
-        engine = BatchEngine(forward, max_model_len=longest, max_num_seqs=args.episodes, device=args.device)
+        engine = BatchEngine(forward, max_model_len=longest, max_num_seqs=args.episodes, device=args.device, kernels=kernels)
         play_batch(engine, episodes)
 
     def as_agents() -> None:
-        asyncio.run(play_engine(model, dtype, longest, episodes))
+        asyncio.run(play_engine(model, dtype, longest, episodes, compiled=args.compiled))
 
     cast = model if args.dtype == "float32" else _model(args).to(dtype)
     runs: dict[str, Callable[[], None]] = {
@@ -107,9 +109,11 @@ def play_batch(engine: BatchEngine, episodes: list[Episode]) -> None:
         running = going
 
 
-async def play_engine(model: torch.nn.Module, dtype: torch.dtype, longest: int, episodes: list[Episode]) -> None:
+async def play_engine(
+    model: torch.nn.Module, dtype: torch.dtype, longest: int, episodes: list[Episode], *, compiled: bool
+) -> None:
     """Play all episodes as concurrent agents of one event loop."""
-    engine = LocalEngine.from_module(model, max_model_len=longest, max_num_seqs=len(episodes), dtype=dtype)
+    engine = LocalEngine.from_module(model, max_model_len=longest, max_num_seqs=len(episodes), dtype=dtype, compiled=compiled)
     await engine.start()
 
     async def agent(episode: Episode) -> None:
@@ -201,6 +205,7 @@ def _arguments() -> argparse.Namespace:
     }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--no-compiled", dest="compiled", action="store_false", help="Without the kernels in C.")
     parser.add_argument("--device", default="cpu", help="As torch names it: cpu, cuda.")
     return parser.parse_args()
 

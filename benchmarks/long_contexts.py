@@ -18,6 +18,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from astuner.contract.schema import Request, Sampling
+from astuner_local.compiled.kernels import Kernels, load_kernels
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.seam import Forward
@@ -40,15 +41,17 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--no-compiled", dest="compiled", action="store_false", help="Without the kernels in C.")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     model = make_model(args.size, max(args.contexts) + NEW + 2).to(getattr(torch, args.dtype))
-    forward = make_forward(model, trainable=False, dtype=model.dtype)
+    kernels = load_kernels(model.dtype, "cpu") if args.compiled else None
+    forward = make_forward(model, trainable=False, dtype=model.dtype, kernels=kernels)
     print("| context | rows | prefill, ms a row | transformers | ratio | decode, ms a step | transformers | ratio |")
     print("|---|---|---|---|---|---|---|---|")
     for context in args.contexts:
         for rows in args.rows:
-            make = make_runs(model, forward, context, rows)
+            make = make_runs(model, forward, kernels, context, rows)
             # The first round, which allocates, does not count.
             taken = [[measure(run) for run in make(number)] for number in range(args.rounds + 1)][1:]
             ours, theirs = ([median(pair) for pair in zip(*side, strict=True)] for side in zip(*taken, strict=True))
@@ -79,10 +82,12 @@ Runs = tuple[tuple[Steps, Steps], tuple[Steps, Steps]]
 """Of the engine and of transformers: what reads the prompts, and what decodes behind them."""
 
 
-def make_runs(model: PreTrainedModel, forward: Forward, context: int, rows: int) -> Callable[[int], Runs]:
+def make_runs(
+    model: PreTrainedModel, forward: Forward, kernels: Kernels | None, context: int, rows: int
+) -> Callable[[int], Runs]:
     """Return what makes the runs of a round by its number; the engine and its memory are the same in all of them."""
     longest = context + NEW + 2
-    engine = BatchEngine(forward, max_model_len=longest, max_num_seqs=rows, prefill_tokens=rows * context)
+    engine = BatchEngine(forward, max_model_len=longest, max_num_seqs=rows, prefill_tokens=rows * context, kernels=kernels)
 
     def make(number: int) -> Runs:
         draw = random.Random(number)

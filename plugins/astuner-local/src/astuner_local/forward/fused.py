@@ -11,12 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from astuner_local.compiled.few_rows import FewRows
 from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.forward.linear import merge_weight, read_bias
 from astuner_local.forward.rms_norm import rms_norm
 from astuner_local.forward.rotary import Rotary
 
 if TYPE_CHECKING:
+    from astuner_local.compiled.kernels import Kernels
     from astuner_local.forward.seam import Attend
 
 
@@ -50,8 +52,15 @@ class FusedForward:
     with the norm gains folded in, taken again by `refresh`; LoRA adapters are merged into it. Dropout is never applied.
     """
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool) -> None:
-        """Take a module that `families.unfusable` accepts; compute in `dtype` (the parameters' own when None)."""
+    unpadded_rows: int = 0
+
+    def __init__(
+        self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool, kernels: Kernels | None = None
+    ) -> None:
+        """Take a module that `families.unfusable` accepts; compute in `dtype` (the parameters' own when None).
+
+        Not trainable, few rows are multiplied by `kernels` of that dtype, if given.
+        """
         base = unwrap_causal_lm(model)
         config = base.config
         attention = base.model.layers[0].self_attn
@@ -71,7 +80,11 @@ class FusedForward:
         self._head_bias: Tensor | None = None
         self._norm: Tensor | None = None
         self._layers: list[_Layer] = []
+        self._linear: Callable[[Tensor, Tensor, Tensor | None], Tensor] = functional.linear
         self.refresh()
+        if kernels is not None and not trainable:
+            few_rows = FewRows(kernels, self._list_products())
+            self.unpadded_rows, self._linear = few_rows.most, few_rows.linear
 
     def hidden(self, ids: Tensor, positions: Tensor, attend: Attend, *, recompute: bool = False) -> Tensor:
         """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
@@ -92,7 +105,7 @@ class FusedForward:
             return functional.linear(hidden, self._cast(head.weight), bias).float()
         assert self._head is not None
         with torch.no_grad():
-            return functional.linear(hidden, self._head, self._head_bias).float()
+            return self._linear(hidden, self._head, self._head_bias).float()
 
     @torch.no_grad()
     def refresh(self) -> None:
@@ -113,6 +126,15 @@ class FusedForward:
         self._head = self._embedding if tied else self._copy(self._head, base.lm_head.weight)
         if base.lm_head.bias is not None:
             self._head_bias = self._copy(self._head_bias, base.lm_head.bias)
+
+    def _list_products(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Return the weights, and biases, of all linear layers of the snapshot."""
+        assert self._head is not None
+        found: list[tuple[Tensor, Tensor | None]] = [(self._head, self._head_bias)]
+        for layer in self._layers:
+            found += [(layer.qkv, layer.qkv_bias), (layer.out, layer.out_bias)]
+            found += [(layer.gate_up, layer.gate_up_bias), (layer.down, layer.down_bias)]
+        return found
 
     def _copy(self, kept: Tensor | None, source: Tensor) -> Tensor:
         return source.detach().to(self.dtype, copy=True) if kept is None else kept.copy_(source)
@@ -145,16 +167,16 @@ class FusedForward:
         """Return the states after a layer, [N, d]."""
         heads, kv_heads, dim, eps = self.num_heads, self.num_kv_heads, self.head_dim, self._eps
         turned = (heads + kv_heads) * dim
-        qkv = functional.linear(rms_norm(x, layer.norm1, eps), layer.qkv, layer.qkv_bias)
+        qkv = self._linear(rms_norm(x, layer.norm1, eps), layer.qkv, layer.qkv_bias)
         qk = qkv[:, :turned].view(-1, heads + kv_heads, dim)
         if layer.qk_gain is not None:
             qk = rms_norm(qk, layer.qk_gain, eps)
         qk = self._rotary.rotate(qk, cos, sin)
         v = qkv[:, turned:].view(-1, kv_heads, dim)
         seen = attend(index, qk[:, :heads], qk[:, heads:], v)
-        x = x + functional.linear(seen.flatten(1), layer.out, layer.out_bias)
-        gate, up = functional.linear(rms_norm(x, layer.norm2, eps), layer.gate_up, layer.gate_up_bias).chunk(2, -1)
-        return x + functional.linear(functional.silu(gate) * up, layer.down, layer.down_bias)
+        x = x + self._linear(seen.flatten(1), layer.out, layer.out_bias)
+        gate, up = self._linear(rms_norm(x, layer.norm2, eps), layer.gate_up, layer.gate_up_bias).chunk(2, -1)
+        return x + self._linear(functional.silu(gate) * up, layer.down, layer.down_bias)
 
     def _read(self, index: int) -> _Layer:
         """Gather a layer's live parameters, with autograd."""
