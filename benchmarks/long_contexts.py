@@ -3,7 +3,8 @@
 python benchmarks/long_contexts.py [--size 10m|135m] [--contexts 1000 2000] [--rows 1 8] [--dtype float32] [--rounds 5]
 
 Weights are random. Both sides take turns in one process, and each figure is the median over the rounds. transformers decodes with
-its own cache, and without sampling. Prompts differ, so that no prefix is shared.
+its own cache, and without sampling. Prompts differ, so that no prefix is shared. The last columns compare the decoding step to
+the linear layers in it. Ratios below 1 are faster.
 """
 
 from __future__ import annotations
@@ -47,16 +48,24 @@ def main() -> None:
     model = make_model(args.size, max(args.contexts) + NEW + 2).to(getattr(torch, args.dtype))
     kernels = load_kernels(model.dtype, "cpu") if args.compiled else None
     forward = make_forward(model, trainable=False, dtype=model.dtype, kernels=kernels)
-    print("| context | rows | prefill, ms a row | transformers | ratio | decode, ms a step | transformers | ratio |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| context | rows | prefill, ms a row | transformers | ratio | decode, ms a step | transformers | ratio "
+        "| linear layers alone | ratio |"
+    )
+    print(f"|{'---|' * 10}")
     for context in args.contexts:
         for rows in args.rows:
             make = make_runs(model, forward, kernels, context, rows)
             # The first round, which allocates, does not count.
-            taken = [[measure(run) for run in make(number)] for number in range(args.rounds + 1)][1:]
-            ours, theirs = ([median(pair) for pair in zip(*side, strict=True)] for side in zip(*taken, strict=True))
+            taken, alone = [], []
+            for number in range(args.rounds + 1):
+                taken.append([measure(run) for run in make(number)])
+                alone.append(measure_linears(model, kernels, rows))
+            ours, theirs = ([median(pair) for pair in zip(*side, strict=True)] for side in zip(*taken[1:], strict=True))
+            linears = median(alone[1:])
             cells = [f"{1000 * ours[0] / rows:.0f}", f"{1000 * theirs[0] / rows:.0f}", f"{ours[0] / theirs[0]:.2f}"]
             cells += [f"{1000 * ours[1]:.1f}", f"{1000 * theirs[1]:.1f}", f"{ours[1] / theirs[1]:.2f}"]
+            cells += [f"{1000 * linears:.1f}", f"{ours[1] / linears:.2f}"]
             print(f"| {context:,} | {rows} | {' | '.join(cells)} |", flush=True)
 
 
@@ -120,6 +129,24 @@ def make_runs(
         return (prefill, decode), (prefill_theirs, decode_theirs)
 
     return make
+
+
+@torch.inference_mode()
+def measure_linears(model: PreTrainedModel, kernels: Kernels | None, rows: int) -> float:
+    """Return the CPU seconds of all linear layers on some rows, by torch or by the kernels, whichever is faster."""
+    layers = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    inputs = {size: torch.randn(rows, size).to(model.dtype) for size in {layer.in_features for layer in layers}}
+    taken = []
+    for own in [None, kernels] if kernels else [None]:
+        began = time.process_time()
+        for layer in layers:
+            x = inputs[layer.in_features]
+            if own is None:
+                layer(x)
+            else:
+                own.multiply(x, layer.weight, None, layer.in_features)
+        taken.append(time.process_time() - began)
+    return min(taken)
 
 
 def measure(steps: tuple[Steps, Steps]) -> tuple[float, float]:

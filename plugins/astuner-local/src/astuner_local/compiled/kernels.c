@@ -25,16 +25,27 @@ typedef uint16_t real_lanes __attribute__((vector_size(16), aligned(2)));
 static inline lanes load(const real *from) {
     return (lanes)(__builtin_convertvector(*(const real_lanes *)from, int_lanes) << 16);
 }
+static inline float widen(real value) {
+    uint32_t bits = (uint32_t)value << 16;
+    float result;
+    memcpy(&result, &bits, 4);
+    return result;
+}
 static inline real narrow(float value) {
     uint32_t bits;
     memcpy(&bits, &value, 4);
     if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fc0;
     return (real)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
+static inline void store(real *to, lanes values) {
+    for (int at = 0; at < LANES; at++) to[at] = narrow(values[at]);
+}
 #else
 typedef float real;
 static inline lanes load(const real *from) { return *(const lanes *)from; }
+static inline float widen(real value) { return value; }
 static inline real narrow(float value) { return value; }
+static inline void store(real *to, lanes values) { *(lanes *)to = values; }
 #endif
 
 typedef struct {
@@ -301,6 +312,8 @@ int attend(const step *s, int64_t threads) {
     return shared.failed;
 }
 
+#define AHEAD 32 /* How far ahead of their use weights are fetched. */
+
 typedef struct {
     const float *x;
     const real *weight, *bias;
@@ -337,14 +350,7 @@ static inline __attribute__((always_inline)) void multiply(
             int64_t here = column + part * LANES + at;
             here = here < l->columns ? here : l->columns - 1;
             from[part][at] = l->weight + here * l->inner;
-#ifdef BFLOAT16
-            uint32_t bits = l->bias ? (uint32_t)l->bias[here] << 16 : 0;
-            float value;
-            memcpy(&value, &bits, 4);
-            bias[at] = value;
-#else
-            if (l->bias) bias[at] = l->bias[here];
-#endif
+            if (l->bias) bias[at] = widen(l->bias[here]);
         }
         for (int at = 0; at < rows; at++) totals[at][part] = bias;
     }
@@ -355,7 +361,10 @@ static inline __attribute__((always_inline)) void multiply(
         for (int64_t k = begin; k < end; k += LANES)
             for (int part = 0; part < parts; part++) {
                 lanes w[8];
-                for (int at = 0; at < LANES; at++) w[at] = load(from[part][at] + k);
+                for (int at = 0; at < LANES; at++) {
+                    __builtin_prefetch(from[part][at] + k + AHEAD);
+                    w[at] = load(from[part][at] + k);
+                }
                 transpose(w);
                 for (int step = 0; step < LANES; step++)
                     for (int at = 0; at < rows; at++)
@@ -372,7 +381,7 @@ static inline __attribute__((always_inline)) void multiply(
             }
 }
 
-#define COLUMNS 16
+#define COLUMNS 16 /* Taken by a thread at a time. */
 
 static void multiply_columns(void *given, int64_t from, int64_t *next) {
     const layer *l = given;
@@ -412,4 +421,85 @@ int apply_linear(
     free(wide);
 #endif
     return 0;
+}
+
+/* What is computed row by row, in blocks of rows. */
+typedef struct rowwise {
+    void (*compute)(const struct rowwise *job, int64_t row);
+    const real *x, *other;
+    real *out;
+    int64_t rows, size, heads, all;
+    float eps;
+} rowwise;
+
+#define ROWS 32
+
+static void compute_rows(void *given, int64_t from, int64_t *next) {
+    const rowwise *job = given;
+    for (int64_t at = from; at * ROWS < job->rows; at = __sync_fetch_and_add(next, 1))
+        for (int64_t row = at * ROWS; row < job->rows && row < (at + 1) * ROWS; row++) job->compute(job, row);
+}
+
+static void run_rows(rowwise job, int64_t products, int64_t threads) {
+    run_job(compute_rows, &job, (job.rows + ROWS - 1) / ROWS, (double)products, threads);
+}
+
+static void normalize_row(const rowwise *job, int64_t row) {
+    const real *x = job->x + row * job->size, *gain = job->other ? job->other + row % job->heads * job->size : 0;
+    real *out = job->out + row * job->size;
+    lanes squares = {0};
+    for (int64_t at = 0; at < job->size; at += LANES) {
+        lanes here = load(x + at);
+        squares = multiply_add(here, here, squares);
+    }
+    lanes rate = spread(1.0f / sqrtf(add_lanes(squares) / (float)job->size + job->eps));
+    for (int64_t at = 0; at < job->size; at += LANES) {
+        lanes here = load(x + at) * rate;
+        store(out + at, gain ? here * load(gain + at) : here);
+    }
+}
+
+/* Write x [rows, size], each row divided by the root of its mean square plus eps, times gain [gains, size], of which row i takes
+   i modulo `gains`, or nothing. */
+void normalize(
+    const real *x, const real *gain, real *out, int64_t rows, int64_t size, int64_t gains, float eps, int64_t threads) {
+    run_rows((rowwise){normalize_row, x, gain, out, rows, size, gains, 0, eps}, rows * size, threads);
+}
+
+static void gate_row(const rowwise *job, int64_t row) {
+    const real *x = job->x + row * 2 * job->size;
+    real *out = job->out + row * job->size;
+    for (int64_t at = 0; at < job->size; at += LANES) {
+        lanes here = load(x + at), most = choose(here < spread(-87.0f), spread(87.0f), -here);
+        store(out + at, here / (spread(1.0f) + exponentiate(most)) * load(x + job->size + at));
+    }
+}
+
+/* Write silu(gate) * up of x [rows, 2 * size], which is gate then up. */
+void apply_gate(const real *x, real *out, int64_t rows, int64_t size, int64_t threads) {
+    run_rows((rowwise){gate_row, x, 0, out, rows, size, 1, 0, 0}, 8 * rows * size, threads);
+}
+
+static void rotate_row(const rowwise *job, int64_t row) {
+    const int64_t dim = job->size, half = dim / 2;
+    const real *turns = job->other + row * 2 * dim;
+    for (int64_t head = 0; head < job->heads; head++) {
+        real *one = job->out + row * job->all + head * dim, *two = one + half;
+        for (int64_t at = 0; at < half; at += LANES / 2) {
+        float a[LANES], b[LANES], c[LANES], d[LANES];
+            for (int lane = 0; lane < LANES / 2; lane++) {
+                float cos_one = widen(turns[at + lane]), cos_two = widen(turns[half + at + lane]);
+                float sin_one = widen(turns[dim + at + lane]), sin_two = widen(turns[dim + half + at + lane]);
+                a[lane] = widen(one[at + lane]), b[lane] = widen(two[at + lane]);
+                c[lane] = a[lane] * cos_one + b[lane] * sin_one, d[lane] = b[lane] * cos_two + a[lane] * sin_two;
+            }
+            for (int lane = 0; lane < LANES / 2; lane++) one[at + lane] = narrow(c[lane]), two[at + lane] = narrow(d[lane]);
+        }
+    }
+}
+
+/* Turn the first `heads` heads of rows of x, `stride` apart, in place: x * cos + (x with its halves exchanged) * sin, with
+   turns [rows, 2, dim]; dim is a multiple of 8. */
+void rotate(real *x, const real *turns, int64_t rows, int64_t stride, int64_t heads, int64_t dim, int64_t threads) {
+    run_rows((rowwise){rotate_row, 0, turns, x, rows, dim, heads, stride, 0}, rows * heads * dim, threads);
 }

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from astuner_local.compiled.build import build_kernels
+from astuner_local.forward.rotary import rotate
 
 LANES = 8
 """Head sizes and inner dimensions must be multiples of this."""
@@ -40,6 +41,9 @@ class Kernels:
     dtype: torch.dtype
     _attend: ctypes._CFuncPtr
     _apply_linear: ctypes._CFuncPtr
+    _normalize: ctypes._CFuncPtr
+    _rotate: ctypes._CFuncPtr
+    _gate: ctypes._CFuncPtr
 
     @classmethod
     def load(cls, library: bytes, dtype: torch.dtype) -> Kernels:
@@ -49,8 +53,12 @@ class Kernels:
             file.flush()
             loaded = ctypes.CDLL(file.name)
         loaded.attend.argtypes = [ctypes.POINTER(_Step), ctypes.c_int64]
-        loaded.apply_linear.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 5
-        return cls(dtype, loaded.attend, loaded.apply_linear)
+        pointer, size = ctypes.c_void_p, ctypes.c_int64
+        loaded.apply_linear.argtypes = [pointer] * 4 + [size] * 5
+        loaded.normalize.argtypes = [pointer] * 3 + [size] * 3 + [ctypes.c_float, size]
+        loaded.rotate.argtypes = [pointer] * 2 + [size] * 5
+        loaded.apply_gate.argtypes = [pointer] * 2 + [size] * 3
+        return cls(dtype, loaded.attend, loaded.apply_linear, loaded.normalize, loaded.rotate, loaded.apply_gate)
 
     def attend(
         self,
@@ -65,8 +73,8 @@ class Kernels:
     ) -> Tensor:
         """Store k and v [N, kv_heads, head_dim] in the cache, and return what q [N, heads, head_dim] attends to.
 
-        `cache` is keys and values [rows * kv_heads, length, head_dim], `slots` and `positions` are int64 [N]; tokens of slot -1 are
-        not stored, and get zeros. Consecutive tokens of a slot are at consecutive positions; `length` is a multiple of 4.
+        `cache` is keys and values [rows * kv_heads, length, head_dim], `length` a multiple of 4; `slots` and `positions` are int64
+        [N]. Tokens of slot -1 are not stored, and get zeros; consecutive tokens of a slot are at consecutive positions.
         """
         q, k, v = (_pack_heads(x) for x in (q, k, v))
         tokens, heads, dim = q.shape
@@ -96,7 +104,7 @@ class Kernels:
         return out
 
     def multiply(self, x: Tensor, weight: Tensor, bias: Tensor | None, block: int) -> Tensor:
-        """Return x [rows, inner] times weight [columns, inner], transposed, plus bias, summed in blocks of the inner dimension."""
+        """Return x [rows, inner] times weight [columns, inner], transposed, plus bias; sums begin again after `block` inputs."""
         x = x.contiguous()
         rows, inner = x.shape
         columns = weight.shape[0]
@@ -105,6 +113,28 @@ class Kernels:
         threads = torch.get_num_threads()
         if self._apply_linear(x.data_ptr(), weight.data_ptr(), added, out.data_ptr(), rows, inner, columns, block, threads):
             raise MemoryError(f"no memory for {rows} rows of {inner} inputs")
+        return out
+
+    def normalize(self, x: Tensor, gain: Tensor | None, eps: float) -> Tensor:
+        """Return x / rms(x) * gain over the last dimension; the gain is None, or has the shape of the end of x."""
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        size = x.shape[-1]
+        gains, added = (1, None) if gain is None else (gain.numel() // size, gain.data_ptr())
+        self._normalize(x.data_ptr(), added, out.data_ptr(), x.numel() // size, size, gains, eps, torch.get_num_threads())
+        return out
+
+    def rotate(self, x: Tensor, turns: Tensor) -> Tensor:
+        """Turn x [N, heads, head_dim] in place by cosines and signed sines [N, 2, head_dim], and return it."""
+        rows, heads, dim = x.shape
+        self._rotate(x.data_ptr(), turns.data_ptr(), rows, x.stride(0), heads, dim, torch.get_num_threads())
+        return x
+
+    def gate(self, x: Tensor) -> Tensor:
+        """Return silu(g) * u of x [N, 2 * size], which is g then u."""
+        rows, size = x.shape[0], x.shape[1] // 2
+        out = torch.empty(rows, size, dtype=x.dtype)
+        self._gate(x.data_ptr(), out.data_ptr(), rows, size, torch.get_num_threads())
         return out
 
 
@@ -157,7 +187,23 @@ def find_fault(kernels: Kernels) -> str | None:
     x, weight = (torch.randn(rows, 96, generator=draw).to(kernels.dtype) for rows in (15, 50))
     if (error := _measure_error(kernels.multiply(x, weight, None, 96), functional.linear(x.float(), weight.float()))) > tolerance:
         return f"the compiled linear layer is {error:.1e} off"
-    return None
+    return _find_fault_in_rows(kernels, draw)
+
+
+def _find_fault_in_rows(kernels: Kernels, draw: torch.Generator) -> str | None:
+    x, gain = (torch.randn(size, generator=draw).to(kernels.dtype) for size in ((5, 3, 48), (3, 48)))
+    turns = torch.randn(5, 2, 48, generator=draw).to(kernels.dtype)
+    wide = x.float()
+    flat = x.view(5, -1)
+    tried = {
+        "normalisation": (kernels.normalize(x, gain, 1e-6), functional.rms_norm(wide, (48,), None, 1e-6) * gain.float()),
+        "gate": (kernels.gate(flat), functional.silu(flat[:, :72].float()) * flat[:, 72:].float()),
+        "rotation": (kernels.rotate(x.clone(), turns), rotate(wide, turns.float())),
+    }
+    errors = {name: _measure_error(*pair) for name, pair in tried.items()}
+    return next(
+        (f"the compiled {name} is {error:.1e} off" for name, error in errors.items() if error > _TOLERANCE[kernels.dtype]), None
+    )
 
 
 def _measure_error(found: Tensor, expected: Tensor) -> float:

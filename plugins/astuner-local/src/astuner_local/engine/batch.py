@@ -64,7 +64,7 @@ class BatchEngine:
         """Run at most `max_num_seqs` requests at once and `prefill_tokens` prompt tokens per step.
 
         The KV cache holds up to `kv_tokens` tokens (default: 4 GiB of them, on CUDA half of the free memory), never less than
-        `ROWS` sequences of `max_model_len`. Attention is computed by `kernels`, if given, of the forward's dtype and fit for its heads.
+        `ROWS` sequences of `max_model_len`. Attention is computed by `kernels`, if given and fit for the forward's heads.
         """
         self._forward = forward
         self._device = torch.device(device)

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from astuner_local.compiled.few_rows import FewRows
+from astuner_local.compiled.operations import make_operations
 from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.forward.linear import merge_weight, read_bias
-from astuner_local.forward.rms_norm import rms_norm
+from astuner_local.forward.operations import Operations, TorchOperations
 from astuner_local.forward.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -52,14 +52,12 @@ class FusedForward:
     with the norm gains folded in, taken again by `refresh`; LoRA adapters are merged into it. Dropout is never applied.
     """
 
-    unpadded_rows: int = 0
-
     def __init__(
         self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool, kernels: Kernels | None = None
     ) -> None:
         """Take a module that `families.unfusable` accepts; compute in `dtype` (the parameters' own when None).
 
-        Not trainable, few rows are multiplied by `kernels` of that dtype, if given.
+        Not trainable, it computes by `kernels` of that dtype, if given.
         """
         base = unwrap_causal_lm(model)
         config = base.config
@@ -80,11 +78,15 @@ class FusedForward:
         self._head_bias: Tensor | None = None
         self._norm: Tensor | None = None
         self._layers: list[_Layer] = []
-        self._linear: Callable[[Tensor, Tensor, Tensor | None], Tensor] = functional.linear
+        self._operations: Operations = TorchOperations()
         self.refresh()
         if kernels is not None and not trainable:
-            few_rows = FewRows(kernels, self._list_products())
-            self.unpadded_rows, self._linear = few_rows.most, few_rows.linear
+            self._operations = make_operations(kernels, self._list_products(), self.head_dim) or self._operations
+
+    @property
+    def unpadded_rows(self) -> int:
+        """Up to as many rows have the bits of many."""
+        return self._operations.unpadded_rows
 
     def hidden(self, ids: Tensor, positions: Tensor, attend: Attend, *, recompute: bool = False) -> Tensor:
         """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
@@ -105,7 +107,7 @@ class FusedForward:
             return functional.linear(hidden, self._cast(head.weight), bias).float()
         assert self._head is not None
         with torch.no_grad():
-            return self._linear(hidden, self._head, self._head_bias).float()
+            return self._operations.linear(hidden, self._head, self._head_bias).float()
 
     @torch.no_grad()
     def refresh(self) -> None:
@@ -150,10 +152,10 @@ class FusedForward:
         *,
         recompute: bool = False,
     ) -> Tensor:
-        cos, sin = self._rotary(positions)
+        turns = self._rotary(positions)
 
         def apply(index: int, x: Tensor) -> Tensor:
-            return self._apply(layer_at(index), index, x, cos, sin, attend)
+            return self._apply(layer_at(index), index, x, turns, attend)
 
         x = self._cast(functional.embedding(ids, embedding))  # [N, d]
         for index in range(self.num_layers):
@@ -161,22 +163,22 @@ class FusedForward:
                 x = checkpoint(apply, index, x, use_reentrant=False, preserve_rng_state=False)
             else:
                 x = apply(index, x)
-        return rms_norm(x, self._cast(norm), self._eps)
+        return self._operations.normalize(x, self._cast(norm), self._eps)
 
-    def _apply(self, layer: _Layer, index: int, x: Tensor, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
+    def _apply(self, layer: _Layer, index: int, x: Tensor, turns: Tensor, attend: Attend) -> Tensor:
         """Return the states after a layer, [N, d]."""
-        heads, kv_heads, dim, eps = self.num_heads, self.num_kv_heads, self.head_dim, self._eps
+        heads, kv_heads, dim, eps, do = self.num_heads, self.num_kv_heads, self.head_dim, self._eps, self._operations
         turned = (heads + kv_heads) * dim
-        qkv = self._linear(rms_norm(x, layer.norm1, eps), layer.qkv, layer.qkv_bias)
+        qkv = do.linear(do.normalize(x, layer.norm1, eps), layer.qkv, layer.qkv_bias)
         qk = qkv[:, :turned].view(-1, heads + kv_heads, dim)
         if layer.qk_gain is not None:
-            qk = rms_norm(qk, layer.qk_gain, eps)
-        qk = self._rotary.rotate(qk, cos, sin)
+            qk = do.normalize(qk, layer.qk_gain, eps)
+        qk = do.rotate(qk, turns)
         v = qkv[:, turned:].view(-1, kv_heads, dim)
         seen = attend(index, qk[:, :heads], qk[:, heads:], v)
-        x = x + self._linear(seen.flatten(1), layer.out, layer.out_bias)
-        gate, up = self._linear(rms_norm(x, layer.norm2, eps), layer.gate_up, layer.gate_up_bias).chunk(2, -1)
-        return x + self._linear(functional.silu(gate) * up, layer.down, layer.down_bias)
+        x = x + do.linear(seen.flatten(1), layer.out, layer.out_bias)
+        inner = do.gate(do.linear(do.normalize(x, layer.norm2, eps), layer.gate_up, layer.gate_up_bias))
+        return x + do.linear(inner, layer.down, layer.down_bias)
 
     def _read(self, index: int) -> _Layer:
         """Gather a layer's live parameters, with autograd."""

@@ -1,4 +1,4 @@
-"""Linear layers of few rows by the compiled kernel, where their bits are those of the library's product of many rows."""
+"""What a decoder layer computes besides attention, by the compiled kernels."""
 
 from __future__ import annotations
 
@@ -10,41 +10,49 @@ from torch.nn import functional
 
 from astuner_local.compiled.kernels import FEW, LANES, Kernels
 
+_ALL = 1 << 62
 _MANY = 300
 _MOST_PRODUCTS = 1 << 29
 _LENGTHS = (192, 256, 384)
 """After as many inputs libraries begin a new sum."""
 
 
-class FewRows:
-    """Applies linear layers to few rows without padding them.
+def make_operations(kernels: Kernels, products: list[tuple[Tensor, Tensor | None]], head_dim: int) -> CompiledOperations | None:
+    """Return the operations on a model whose linear layers have these weights [columns, inner] and biases.
 
-    In float32 a product has the bits of torch's for many rows, whose order of sums is found by trial for each shape; `most` is 0
+    None if the kernels cannot compute them.
+    """
+    if head_dim % LANES or any(weight.shape[1] % LANES or not weight.is_contiguous() for weight, _ in products):
+        return None
+    return CompiledOperations(kernels, products)
+
+
+class CompiledOperations:
+    """The `forward.operations.Operations` of a model on a CPU, without gradients.
+
+    Linear layers of few rows need no padding. In float32 a product has the bits of torch's for many rows, whose order of sums is found by trial for each shape; no rows go unpadded
     if it is not found for one. In bfloat16, where no bits are promised, the kernel takes what it is faster at: on processors
     without instructions for it all but single rows.
     """
 
-    def __init__(self, kernels: Kernels, weights: list[tuple[Tensor, Tensor | None]]) -> None:
-        """Take all weights [columns, inner] that will be applied, each with its bias or None."""
+    def __init__(self, kernels: Kernels, products: list[tuple[Tensor, Tensor | None]]) -> None:
+        """Take the weights and biases of `make_operations`."""
         self._kernels = kernels
+        self.normalize, self.rotate, self.gate = kernels.normalize, kernels.rotate, kernels.gate
         exact = kernels.dtype == torch.float32
         threads = torch.get_num_threads()
         self._blocks: dict[tuple[int, int], int] = {}
-        for weight, bias in weights:
+        for weight, bias in products:
             columns, inner = shape = (weight.shape[0], weight.shape[1])
-            block = _find_block(kernels, columns, inner, bias is not None, threads) if exact else inner // LANES * LANES
-            if inner % LANES == 0 and block and self._blocks.get(shape, block) == block:
-                self._blocks[shape] = block
-            else:
-                self._blocks[shape] = 0
-        self.most = FEW if all(self._blocks.values()) else 0
-        """Up to as many rows need no padding."""
+            block = _find_block(kernels, columns, inner, bias is not None, threads) if exact else inner
+            self._blocks[shape] = block if self._blocks.get(shape, block) == block else 0
+        self.unpadded_rows = FEW if all(self._blocks.values()) else 0
         self._least = 1 if exact else 2
-        self._limit = self.most if exact or _multiplies_bfloat16() else 1 << 30 if self.most else 0
+        self._most = self.unpadded_rows if exact or _multiplies_bfloat16() else _ALL
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return what `functional.linear` does for x [rows, inner]."""
-        if not self._least <= x.shape[0] <= self._limit:
+        if not self._least <= x.shape[0] <= self._most:
             return functional.linear(x, weight, bias)
         return self._kernels.multiply(x, weight, bias, self._blocks[weight.shape[0], weight.shape[1]])
 
