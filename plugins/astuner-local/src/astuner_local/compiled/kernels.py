@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import logging
 import tempfile
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import torch
 from attrs import frozen
@@ -39,11 +41,11 @@ class Kernels:
     """The kernels for one dtype."""
 
     dtype: torch.dtype
-    _attend: ctypes._CFuncPtr
-    _apply_linear: ctypes._CFuncPtr
-    _normalize: ctypes._CFuncPtr
-    _rotate: ctypes._CFuncPtr
-    _gate: ctypes._CFuncPtr
+    _attend: Callable[..., Any]
+    _apply_linear: Callable[..., Any]
+    _normalize: Callable[..., Any]
+    _rotate: Callable[..., Any]
+    _gate: Callable[..., Any]
 
     @classmethod
     def load(cls, library: bytes, dtype: torch.dtype) -> Kernels:
@@ -73,8 +75,8 @@ class Kernels:
     ) -> Tensor:
         """Store k and v [N, kv_heads, head_dim] in the cache, and return what q [N, heads, head_dim] attends to.
 
-        `cache` is keys and values [rows * kv_heads, length, head_dim], `length` a multiple of 4; `slots` and `positions` are int64
-        [N]. Tokens of slot -1 are not stored, and get zeros; consecutive tokens of a slot are at consecutive positions.
+        `cache` is keys and values [rows * kv_heads, length, head_dim], `length` a multiple of 4; `slots` and `positions` are
+        int64 [N]. Tokens of slot -1 are not stored, and get zeros; consecutive tokens of a slot are at consecutive positions.
         """
         q, k, v = (_pack_heads(x) for x in (q, k, v))
         tokens, heads, dim = q.shape

@@ -30,9 +30,9 @@ def make_operations(kernels: Kernels, products: list[tuple[Tensor, Tensor | None
 class CompiledOperations:
     """The `forward.operations.Operations` of a model on a CPU, without gradients.
 
-    Linear layers of few rows need no padding. In float32 a product has the bits of torch's for many rows, whose order of sums is found by trial for each shape; no rows go unpadded
-    if it is not found for one. In bfloat16, where no bits are promised, the kernel takes what it is faster at: on processors
-    without instructions for it all but single rows.
+    Linear layers of few rows need no padding. In float32 they have the bits of torch's products of many rows, whose order of
+    sums is found by trial for each shape; no rows go unpadded if it is not found for one. In bfloat16, where no bits are
+    promised, the kernel takes what it is faster at: on processors without instructions for it all but single rows.
     """
 
     def __init__(self, kernels: Kernels, products: list[tuple[Tensor, Tensor | None]]) -> None:
