@@ -29,8 +29,8 @@ _T = TypeVar("_T")
 
 _SLOW_S = 0.02
 """A step that takes longer runs in a thread, so that it does not block the loop's other tasks."""
-_FLUSH_S = 0.1
-"""How often tokens are handed over: waking a reader for each would cost more than computing it."""
+_FLUSH_S, _FLUSH_READER_S = 0.1, 0.01
+"""How often tokens are handed over, at least and per reader: waking a reader for each would cost more than computing it."""
 
 
 def load(path: str, dtype: str, *, device: Device = "auto", threads: int | None = None) -> nn.Module:
@@ -213,7 +213,7 @@ class Serving:
             if generation.done and (stream := self._streams.get(generation)):
                 stream.flush(self._version)
         now = time.monotonic()
-        if now - self._flushed > _FLUSH_S:
+        if now - self._flushed > max(_FLUSH_S, _FLUSH_READER_S * len(self._streams)):
             self._flushed = now
             self._flush_all()
 
