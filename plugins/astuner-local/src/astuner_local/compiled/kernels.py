@@ -157,10 +157,10 @@ def load_kernels(dtype: torch.dtype, device: str) -> Kernels | None:
     try:
         kernels = Kernels.load(build_kernels(bfloat16=dtype == torch.bfloat16), dtype)
     except (OSError, RuntimeError, AttributeError) as error:
-        _LOG.info("the engine computes without kernels of its own: %s", error)
+        _LOG.info("the engine computes without compiled kernels: %s", error)
         return None
     if fault := find_fault(kernels):
-        _LOG.warning("the engine computes without kernels of its own: %s", fault)
+        _LOG.warning("the engine computes without compiled kernels: %s", fault)
         return None
     return kernels
 
