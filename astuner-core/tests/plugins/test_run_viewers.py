@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from astuner.runs.driver.run_story import list_run_viewers
 from astuner.settings.plugins.catalog import Catalog
-from astuner.settings.plugins.run_viewers import list_run_viewers
 
 Install = Callable[..., Path]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from attrs import evolve
 
 from astuner.contract.errors import ConfigError
 from astuner.settings.planning.plan import Plan, plan_run
@@ -64,6 +67,26 @@ def test_a_run_on_the_cpu_is_deterministic_next_to_a_gpu(
     monkeypatch.setattr(backbone, "gpu_count", lambda: 1)
     settled = {item.key: item.value for item in LocalBackbone.settle_values(plan(f"rollout.local.device={device}").run_info())}
     assert settled["local.trainer.deterministic"] is deterministic
+
+
+@pytest.mark.parametrize(("layers", "name", "advised"), [(24, "auto", True), (24, "local", False), (6, "auto", False)])
+def test_a_model_that_is_not_small_is_told_of_the_engine_for_gpus(
+    plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, layers: int, name: str, advised: bool
+) -> None:
+    # The sizes of Qwen2.5-0.5B.
+    sizes = {"hidden_size": 896, "intermediate_size": 4864, "num_attention_heads": 14, "num_key_value_heads": 2}
+    config = {"model_type": "qwen2", "vocab_size": 151936, "num_hidden_layers": layers, "torch_dtype": "bfloat16", **sizes}
+    run_info = plan(f"rollout.name={name}").run_info()
+    run_info = evolve(run_info, config=evolve(run_info.config, model=evolve(run_info.config.model, path=str(tmp_path / "qwen"))))
+    (tmp_path / "qwen").mkdir()
+    (tmp_path / "qwen/config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(backbone, "gpu_count", lambda: 1)
+    costs = [item.cost for item in LocalBackbone.settle_values(run_info) if item.key == "rollout.name" and item.cost]
+    assert [re.findall(r"0\.5 billion|set rollout\.name to vllm", cost) for cost in costs] == (
+        [["0.5 billion", "set rollout.name to vllm"]] if advised else []
+    )
+    monkeypatch.setattr(backbone, "gpu_count", lambda: 0)
+    assert not [item for item in LocalBackbone.settle_values(run_info) if item.key == "rollout.name"]
 
 
 @pytest.mark.parametrize(("there", "chosen"), [(True, "cuda"), (False, "cpu")])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner_verl.rows import TrainRow, arrange, sort_by_prefix
-from astuner_verl.shared_prefixes.layout import choose_lines, lay_out
+from astuner_verl.rows import TrainRow, arrange, choose_units, sort_by_prefix
+from astuner_verl.shared_prefixes.layout import choose_lines, count_packed, lay_out
 
 rows_of_ids = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8).map(np.array), min_size=1, max_size=7)
 
@@ -69,9 +71,39 @@ def test_neighbours_stay_neighbours(sizes: list[int], workers: int, together: in
             assert (*unit, *[None] * (together - len(unit))) in units
 
 
-def test_rows_that_begin_alike_become_neighbours() -> None:
-    def row(*ids: int) -> TrainRow:
-        empty = np.zeros(1, np.float32)
-        return TrainRow(ids=np.array(ids), start=1, mask=empty > 0, logprobs=empty, advantages=empty, share=0.0)
+def make_row(*ids: int) -> TrainRow:
+    empty = np.zeros(1, np.float32)
+    return TrainRow(ids=np.array(ids), start=1, mask=empty > 0, logprobs=empty, advantages=empty, share=0.0)
 
-    assert sort_by_prefix([row(300, 1), row(5, 9), row(300, 0), row(5, 2, 1)]) == [3, 1, 2, 0]
+
+def test_rows_that_begin_alike_become_neighbours() -> None:
+    rows = [make_row(300, 1), make_row(5, 9), make_row(300, 0), make_row(5, 2, 1)]
+    assert sort_by_prefix(rows) == [3, 1, 2, 0]
+
+
+def test_a_group_stays_together_whose_common_prompt_has_room_once() -> None:
+    rows = [make_row(*range(2000), *[3000 + own] * 32) for own in range(8)]
+    together, order, stretch = choose_units(rows, 1, most=8, limit=4158)
+    assert (together, sorted(order)) == (8, list(range(8)))
+    assert stretch == 8 * 2032 / (2000 + 8 * 32)
+    assert choose_units(rows, 1, most=8, limit=2100)[0] == 3
+
+
+def test_verl_takes_a_unit_that_shares_more_than_the_others() -> None:
+    alike, different = [make_row(*[1] * 8), make_row(*[1] * 8)], [make_row(*[2] * 4), make_row(*[3] * 4)]
+    # Both pairs have room, but verl, which counts 16 ids in the first, may count no more than 8.
+    together, _, stretch = choose_units(alike + different, 1, most=2, limit=8)
+    assert (together, stretch) == (1, 1.0)
+
+
+@given(rows_of_ids, st.integers(1, 3), st.integers(1, 6), st.integers(8, 30))
+def test_what_is_computed_has_room_where_verl_counts_the_stretched_limit(
+    ids: list[np.ndarray], workers: int, most: int, limit: int
+) -> None:
+    together, order, stretch = choose_units([make_row(*row) for row in ids], workers, most=most, limit=limit)
+    placed = [min(ids, key=len) if place is None else ids[place] for place in order]
+    units = [placed[start : start + together] for start in range(0, len(placed), together)]
+    counted = int(limit * stretch)
+    assert all(sum(map(len, unit)) <= counted for unit in units)
+    for first, second in combinations(units, 2):
+        assert sum(map(len, first + second)) > counted or count_packed(first) + count_packed(second) <= limit

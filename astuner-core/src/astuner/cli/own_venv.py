@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,20 +38,13 @@ def enter_venv_of(conf: Path, overrides: Sequence[str], backbone: str | None) ->
     """Raise `EnterVenv` if the backbone of a configuration has an environment that is ready and is not this one."""
     from astuner.settings.planning.own_venv import find_venv_of
 
-    _enter(find_venv_of(conf, overrides, backbone, _say))
+    if (directory := find_venv_of(conf, overrides, backbone, partial(click.echo, err=True))) is not None:
+        raise EnterVenv(directory)
 
 
 def enter_venv(backbone: str, config_dir: Path) -> None:
     """Raise `EnterVenv` if a backbone has an environment that is ready and is not this one."""
     from astuner.settings.planning.own_venv import find_venv
 
-    _enter(find_venv(backbone, config_dir, _say))
-
-
-def _enter(directory: Path | None) -> None:
-    if directory is not None:
+    if (directory := find_venv(backbone, config_dir, partial(click.echo, err=True))) is not None:
         raise EnterVenv(directory)
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)

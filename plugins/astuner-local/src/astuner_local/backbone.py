@@ -20,7 +20,7 @@ from astuner.contract.schema import Event
 from astuner.runs.training import LOOP_HONOURS
 from astuner.shared.processes import gpu_count
 from astuner_local.alignment import ALIGNMENT
-from astuner_local.device import read_device
+from astuner_local.device import read_device, weigh_engine
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -67,8 +67,10 @@ class LocalBackbone:
         if rollout.name in ("auto", cls.name) and rollout.max_num_seqs == "auto":
             because = "the engine works in the trainer's process, on every episode at once"
             found.append(SettledValue(key="rollout.max_num_seqs", value=rollout.max_env_worker, because=because))
+        gpu = read_device(run_info) != "cpu" and gpu_count() > 0
+        if gpu and rollout.name == "auto":
+            found.append(weigh_engine(run_info))
         if run_info.native["trainer"]["deterministic"] is None:
-            gpu = read_device(run_info) != "cpu" and gpu_count() > 0
             because = "they are slow on a GPU" if gpu else "on a CPU they cost nothing"
             found.append(SettledValue(key="local.trainer.deterministic", value=not gpu, because=because))
         return found

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from attrs import asdict
 
 from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
@@ -49,7 +50,7 @@ def runs(directory: Path, in_json: bool) -> None:
         except UsageError as error:
             problems.append(str(error))
     if in_json:
-        print_json({"runs": [summary.to_json() for summary in found], "problems": problems})
+        print_json({"runs": [asdict(summary) for summary in found], "problems": problems})
     elif found:
         click.echo(format_runs(found, [_find_name(summary, directory) for summary in found]))
     for problem in problems if not in_json else ():

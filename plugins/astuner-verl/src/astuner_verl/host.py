@@ -14,7 +14,7 @@ from attrs import frozen
 
 from astuner.runs.training import KlType, divergence
 from astuner_verl.loss import VerlLossOptions
-from astuner_verl.rows import TrainRow, arrange, sort_by_prefix, to_tensors
+from astuner_verl.rows import STRETCH, TrainRow, choose_units, to_tensors
 from astuner_verl.token_record import PassRecord
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ STATE = "trainer"
 """The folder of a checkpoint next to the model's files."""
 FIELDS = (
     *("prompts", "responses", "input_ids", "position_ids", "response_mask", "loss_mask"),
-    *("temperature", "force_group_size"),
+    *("temperature", "force_group_size", STRETCH),
 )
 """What log-probabilities are computed from."""
 DYNAMIC = (("actor", ""), ("rollout", "log_prob_"), ("ref", "log_prob_"))
@@ -182,13 +182,10 @@ class Host:
     def _lay_out(self, rows: Sequence[TrainRow]) -> tuple[Any, list[int | None]]:
         """Return rows as verl's workers take them, and their order."""
         config = self._trainer.config.actor_rollout_ref
-        lengths = [len(row.ids) for row in rows]
-        # verl keeps so many neighbours in one pass, which has to have room for them.
-        room = min(config.actor.ppo_max_token_len_per_gpu, config.rollout.log_prob_max_token_len_per_gpu) // max(lengths)
-        together = max(1, min(self._together, room))
-        order = arrange(lengths, sort_by_prefix(rows), self._trainer.data_parallel_size(), together=together)
+        limit = min(config.actor.ppo_max_token_len_per_gpu, config.rollout.log_prob_max_token_len_per_gpu)
+        together, order, stretch = choose_units(rows, self._trainer.data_parallel_size(), most=self._together, limit=int(limit))
         settings = {"temperature": float(config.rollout.temperature), "global_batch_size": len(order)}
-        return to_tensors(rows, order, force_group_size=together, **settings), order
+        return to_tensors(rows, order, force_group_size=together, **{STRETCH: stretch}, **settings), order
 
     def _build_query(self, batch: Any) -> Any:
         """Return the fields needed for log-probabilities."""

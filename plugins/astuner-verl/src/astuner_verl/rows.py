@@ -9,10 +9,14 @@ import numpy as np
 from attrs import frozen
 
 from astuner.contract.schema import Sample
+from astuner_verl.shared_prefixes.layout import count_packed
 from astuner_verl.token_record import NUMBERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+STRETCH = "stretch"
+"""The field with what `choose_units` returns last."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -85,6 +89,24 @@ def arrange(lengths: Sequence[int], order: Sequence[int], workers: int, *, toget
         unit = [] if place is None else units[place]
         arranged += [*unit, *[None] * (together - len(unit))]
     return arranged
+
+
+def choose_units(rows: Sequence[TrainRow], workers: int, *, most: int, limit: int) -> tuple[int, list[int | None], float]:
+    """Return how many neighbours verl keeps in one pass, at most `most`; the order, as `arrange` has it; and the stretch.
+
+    As many as have room in `limit` places where what they have in common lies once. verl counts all ids of a pass's rows; if
+    it may take the stretch times `limit` of them, what is computed has room in `limit`.
+    """
+    lengths, neighbours, shortest = [len(row.ids) for row in rows], sort_by_prefix(rows), min(rows, key=lambda row: len(row.ids))
+    for together in range(most, 0, -1):
+        order = arrange(lengths, neighbours, workers, together=together)
+        placed = [(shortest if place is None else rows[place]).ids for place in order]
+        units = [placed[start : start + together] for start in range(0, len(placed), together)]
+        packed, whole = [count_packed(unit) for unit in units], [sum(map(len, unit)) for unit in units]
+        stretch = min(size / places for size, places in zip(whole, packed, strict=True))
+        if max(packed) <= limit and max(whole) <= int(limit * stretch):
+            break
+    return together, order, stretch
 
 
 def sort_by_prefix(rows: Sequence[TrainRow]) -> list[int]:

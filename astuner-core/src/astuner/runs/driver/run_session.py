@@ -26,7 +26,7 @@ from astuner.runs.driver.run_facts import collect_run_facts, format_header, list
 from astuner.runs.driver.run_messages import RunMessages
 from astuner.runs.driver.run_outcome import RunOutcome
 from astuner.runs.driver.run_request import RunRequest
-from astuner.runs.driver.run_story import tell_story
+from astuner.runs.driver.run_story import list_run_viewers, tell_story
 from astuner.runs.driver.sources import check_models, collect_code, collect_sources
 from astuner.runs.driver.start_step import StartStep, prepare_resume
 from astuner.runs.store.directory import RunDirectory
@@ -36,7 +36,6 @@ from astuner.settings.config.redaction import redact_text, redact_tree
 from astuner.settings.config.show import sign_variables, to_yaml
 from astuner.settings.planning.plan import Plan
 from astuner.settings.plugins.hooks import Hooks
-from astuner.settings.plugins.run_viewers import list_run_viewers
 from astuner.shared.processes.program_record import ProgramRecord
 
 if TYPE_CHECKING:

@@ -9,6 +9,9 @@ from astuner.episodes.transcript.terminal_text import format_seconds
 from astuner.runs.driver.run_directories import shorten_path
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import Row, read_metric_rows
+from astuner.settings.plugins.catalog import Catalog
+from astuner.settings.plugins.compat import find_incompatibility
+from astuner.settings.plugins.core_commands import CORE_COMMANDS, format_typed
 
 REWARD = "val/reward/mean"
 _LOST = "signal/lost/"
@@ -40,6 +43,15 @@ def _describe_cause(directory: RunDirectory) -> Iterator[str]:
     from astuner.runs.driver.run_diagnosis import describe_run
 
     yield from (f"why:      {text}" for text in describe_run(directory))
+
+
+def list_run_viewers(catalog: Catalog) -> list[str]:
+    """Return the commands of plugins that show a run and can be used, as they are typed before its directory: `astuner NAME`."""
+    return [
+        f"astuner {format_typed(spelling)}"
+        for spelling, candidate in catalog.map_spellings("command", taken=CORE_COMMANDS).items()
+        if candidate.shows_runs and not candidate.missing and find_incompatibility(candidate) is None
+    ]
 
 
 def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_viewers: Sequence[str]) -> Iterator[str]:
@@ -123,8 +135,7 @@ def _describe_losses(train: Sequence[Row]) -> Iterator[str]:
 
 
 def _describe_success(row: Row) -> str:
-    success = _read_success(row)
-    return f", success {success}" if success else ""
+    return f", success {success}" if (success := _read_success(row)) else ""
 
 
 def _read_success(row: Row) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
-from attrs import asdict, frozen
+from attrs import frozen
 
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.metric_rows import Row, read_curve
@@ -48,10 +47,6 @@ class Summary:
     """Of its directory, most of them checkpoints."""
     started: str | None
     """When its first attempt began."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return asdict(self)
 
 
 def summarise(run: Run) -> Summary:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from attrs import asdict
+
 from astuner.runs.inspection import REWARD, summarise
 from astuner.runs.store.metric_rows import read_curve
 from astuner_logview.index.schema import SPLITS
@@ -59,7 +61,7 @@ def _read_row(run: LibraryRun) -> Row:
     attempts = facts.get("attempts") or [{}]
     model = run.run.config.get("model", {})
     row = {
-        **summary.to_json(),
+        **asdict(summary),
         "id": run.id,
         "name": _name(run),
         "path": str(run.path),

@@ -16,7 +16,7 @@ from astuner.model.rendering.errors import ApiError
 from astuner.model.rendering.tool_calls.sampled_json import parse_arguments
 from astuner.settings.config.structure_errors import find_closest
 from astuner.shared.tabular.strict_json import StrictJsonError, parse_json
-from astuner.shared.tabular.text_lines import HEAD_BYTES, check_encoding, read_text_lines
+from astuner.shared.tabular.text_lines import HEAD_BYTES, check_encoding, decode_line
 
 EXAMPLE = '{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}'
 
@@ -89,8 +89,8 @@ def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
         with path.open("rb") as file:
             check_encoding(path, file.read(HEAD_BYTES))
             file.seek(0)
-            for number, line in enumerate(read_text_lines(path, file), 1):
-                if line.strip():
+            for number, raw in enumerate(file, 1):
+                if (line := decode_line(path, number, raw)).strip():
                     yield number, line
     except OSError as error:
         raise DataError(f"{path}: it cannot be read: {error.strerror}; name a file of JSON lines with --demos") from error

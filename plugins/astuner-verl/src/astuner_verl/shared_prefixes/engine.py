@@ -13,10 +13,13 @@ from verl.utils.device import get_device_id
 from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 
 from astuner_verl.loss import COMPUTED
+from astuner_verl.rows import STRETCH
 from astuner_verl.shared_prefixes.layout import choose_lines
 
 EXACT, ROUNDED = 1e-4, 5e-2
 """Largest difference of log-probabilities to verl's own pass, relative to the largest of them, in float32 and below."""
+LIMIT, PLACES = "max_token_len_per_gpu", "most_places"
+"""The most tokens of a pass: as verl counts them, and those that are computed."""
 TRIED = ((5, 9), (5, 6), (5, 9, 3), (2, 11))
 """Lengths of the common parts of the rows that are compared."""
 
@@ -31,6 +34,13 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):
     shares = False
     """Whether passes share; `try_sharing` decides it."""
 
+    def forward_backward_batch(self, data: Any, loss_function: Any, forward_only: bool = False) -> Any:
+        """Divide rows into passes by what is computed: verl counts common prefixes once per row."""
+        limit = tu.get_non_tensor_data(data=data, key=LIMIT, default=0)
+        stretch = tu.get_non_tensor_data(data=data, key=STRETCH, default=1.0) if self.shares else 1.0
+        tu.assign_non_tensor(data, **{LIMIT: int(limit * stretch), PLACES: limit})
+        return super().forward_backward_batch(data, loss_function, forward_only)
+
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the model's arguments, and what `prepare_model_outputs` needs."""
         if not self.shares:
@@ -42,7 +52,7 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):
             [row.cpu().numpy() for row in nested.unbind()],
             together=int(tu.get_non_tensor_data(data=micro_batch, key="force_group_size", default=1)),
             width=self.model_config.hf_config.get_text_config().hidden_size,
-            limit=int(tu.get_non_tensor_data(data=micro_batch, key="max_token_len_per_gpu", default=0)),
+            limit=int(tu.get_non_tensor_data(data=micro_batch, key=PLACES, default=0)),
         )
         tu.assign_non_tensor(micro_batch, **{COMPUTED: lines.computed})
         targets = [torch.cat([row[1:], row[-1:]]) for row in nested.unbind()]
@@ -91,7 +101,7 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):
                 non_tensor_dict={
                     "temperature": 1.0,
                     "use_dynamic_bsz": True,
-                    "max_token_len_per_gpu": 10**6,
+                    LIMIT: 10**6,
                     "use_remove_padding": False,
                     "force_group_size": 2,
                 },

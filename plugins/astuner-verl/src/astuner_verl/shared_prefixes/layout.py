@@ -69,6 +69,11 @@ def _lay_line(rows: Sequence[Index]) -> tuple[Index, Index, list[Index]]:
     return np.concatenate(ids), np.concatenate(positions), paths
 
 
+def count_packed(rows: Sequence[Index]) -> int:
+    """Return the places that rows take in one line, where common prefixes lie once."""
+    return len(_lay_line(rows)[0])
+
+
 def count_common(a: Index, b: Index) -> int:
     """Return the number of leading ids that two rows share."""
     n = min(len(a), len(b))
@@ -84,7 +89,7 @@ def choose_lines(rows: Sequence[Index], *, together: int, width: int, limit: int
     """
     found: list[tuple[int, int]] = []
     for per_line in sorted({1, min(together, len(rows)), len(rows)}):
-        lengths = [len(_lay_line(rows[start : start + per_line])[0]) for start in range(0, len(rows), per_line)]
+        lengths = [count_packed(rows[start : start + per_line]) for start in range(0, len(rows), per_line)]
         places = len(lengths) * max(lengths)
         if places <= limit or per_line == len(rows):
             found.append((places * (6 * width + max(lengths)), per_line))
