@@ -38,9 +38,6 @@ class Server:
     path: str
     keys: Sequence[str]
     ours: bool = True
-    p50_ms: list[float] = field(factory=list)
-    cpu_ms: list[float] = field(factory=list)
-    """Per call, of the process, a figure for each round."""
 
     def cpu_s(self) -> float:
         """Return the CPU seconds that the process has used."""
@@ -80,6 +77,15 @@ class Server:
             return seconds
 
         return [took for found in await asyncio.gather(*map(client, range(concurrent))) for took in found]
+
+
+@define(eq=False)
+class Figures:
+    """What a server took in each round."""
+
+    p50_ms: list[float] = field(factory=list)
+    cpu_ms: list[float] = field(factory=list)
+    """Per call, of the process."""
 
 
 @contextlib.contextmanager
@@ -127,33 +133,57 @@ def all_servers(python: Path | None, *, episodes: int, delay_s: float = 0.0) -> 
         yield servers
 
 
-def compare(
-    python: Path | None, *, tools: bool, concurrent: int, conversations: int, rounds: int, delay_s: float
-) -> list[dict[str, Any]]:
-    """Return the latency and the CPU time per call of every server, and what they are above the stub's."""
-    with all_servers(python, episodes=concurrent, delay_s=delay_s) as servers:
+def compare(python: Path | None, *, conversations: Mapping[int, int], rounds: int, delay_s: float) -> list[dict[str, Any]]:
+    """Return the latency and the CPU time per call of every server, and what they are above the stub's.
+
+    `conversations`: how many are held in a round, by how many there are at a time. Servers, traffic and numbers take turns.
+    """
+    rows = []
+    with all_servers(python, episodes=max(conversations), delay_s=delay_s) as servers:
+        figures = {(each.name, tools, many): Figures() for many in conversations for tools in (False, True) for each in servers}
         for number in range(rounds + WARM_UP):
-            for each in servers:
+            for (name, tools, many), found in figures.items():
+                each = next(each for each in servers if each.name == name)
                 before = each.cpu_s()
-                seconds = asyncio.run(each.play(conversations, concurrent, tools=tools))
+                seconds = asyncio.run(each.play(conversations[many], many, tools=tools))
                 if number >= WARM_UP:
-                    each.cpu_ms.append(1e3 * (each.cpu_s() - before) / len(seconds))
-                    each.p50_ms.append(1e3 * statistics.median(took for _, took in seconds))
-    stub = servers[0]
-    return [
-        {
-            "server": each.name,
-            "traffic": "tools" if tools else "chat",
-            "concurrent": concurrent,
-            "delay_ms": 1e3 * delay_s,
-            "p50_ms": statistics.median(each.p50_ms),
-            "cpu_ms": statistics.median(each.cpu_ms),
-            "added_p50_ms": above(each.p50_ms, stub.p50_ms),
+                    found.cpu_ms.append(1e3 * (each.cpu_s() - before) / len(seconds))
+                    found.p50_ms.append(1e3 * statistics.median(took for _, took in seconds))
+        for (name, tools, many), found in figures.items():
+            each, stub = next(each for each in servers if each.name == name), figures["stub", tools, many]
             # A proxy's engine serves requests as the stub does, so all that the proxy uses is added.
-            "added_cpu_ms": above(each.cpu_ms, stub.cpu_ms) if each.ours else statistics.median(each.cpu_ms),
-        }
-        for each in servers
-    ]
+            base = stub.cpu_ms if each.ours else [0.0] * len(stub.cpu_ms)
+            rows.append(
+                {
+                    "server": name,
+                    "traffic": "tools" if tools else "chat",
+                    "concurrent": many,
+                    "delay_ms": 1e3 * delay_s,
+                    "p50_ms": statistics.median(found.p50_ms),
+                    "cpu_ms": statistics.median(found.cpu_ms),
+                    "added_p50_ms": above(found.p50_ms, stub.p50_ms),
+                    "added_cpu_ms": above(found.cpu_ms, base),
+                }
+            )
+    return rows
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the servers side by side: CPU time above the stub, that in shares of the naive record's, and 256 against 16."""
+    known = {(row["server"], row["traffic"], row["concurrent"]): row for row in rows}
+    many = sorted({row["concurrent"] for row in rows})
+    print(
+        f"{'':<14}"
+        + "".join(f"{f'at {number}: p50 ms':>16}{'CPU ms':>8}{'added':>7}{'/ naive':>9}" for number in many)
+        + f"{'last / 16':>11}"
+    )
+    for name, traffic in dict.fromkeys((row["server"], row["traffic"]) for row in rows):
+        line = f"{name:<8}{traffic:<6}"
+        for number in many:
+            row, naive = known[name, traffic, number], known["naive", traffic, number]
+            share = row["added_cpu_ms"] / naive["added_cpu_ms"]
+            line += f"{row['p50_ms']:>16.2f}{row['cpu_ms']:>8.2f}{row['added_cpu_ms']:>7.2f}{share:>9.2f}"
+        print(f"{line}{known[name, traffic, many[-1]]['cpu_ms'] / known[name, traffic, 16]['cpu_ms']:>11.2f}")
 
 
 def above(figures: Sequence[float], base: Sequence[float]) -> float:
@@ -228,7 +258,10 @@ def main() -> None:
     parser.add_argument("--rllm-python", type=Path, help="The interpreter of an environment with rllm-model-gateway 0.1.0.")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--calls", type=int, default=10_000, help="Calls of the one large episode.")
-    parser.add_argument("--delay-ms", type=float, default=100.0, help="What an answer takes the engine where 16 are asked for.")
+    parser.add_argument(
+        "--delay-ms", type=float, default=100.0, help="What an answer takes the engine where several are asked for."
+    )
+    parser.add_argument("--most", type=int, default=256, help="The largest number of conversations at a time.")
     given = parser.parse_args()
     if unknown := set(given.parts) - set(parts):
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
@@ -237,19 +270,10 @@ def main() -> None:
     if "compare" in wanted:
         if given.rllm_python is None:
             print("rllm-model-gateway is left out: give --rllm-python an environment in which it is installed.")
-        rows = []
-        for tools in (False, True):
-            same = {"tools": tools, "rounds": given.rounds}
-            rows += compare(given.rllm_python, concurrent=1, conversations=20, delay_s=0.0, **same)
-            rows += compare(given.rllm_python, concurrent=16, conversations=32, delay_s=given.delay_ms / 1e3, **same)
-        print(
-            f"{'server':<10}{'traffic':<8}{'concurrent':>11}{'engine ms':>11}{'p50 ms':>9}{'added':>8}{'CPU ms':>9}{'added':>8}"
-        )
-        for row in rows:
-            print(
-                f"{row['server']:<10}{row['traffic']:<8}{row['concurrent']:>11}{row['delay_ms']:>11.0f}{row['p50_ms']:>9.2f}{row['added_p50_ms']:>8.2f}"
-                f"{row['cpu_ms']:>9.2f}{row['added_cpu_ms']:>8.2f}"
-            )
+        same = {"python": given.rllm_python, "rounds": given.rounds}
+        rows = compare(conversations={1: 20}, delay_s=0.0, **same)
+        rows += compare(conversations={16: 32, given.most: given.most}, delay_s=given.delay_ms / 1e3, **same)
+        print_rows(rows)
         found["compare"] = rows
     if "streaming" in wanted:
         found["streaming"] = measure_streaming(given.rounds)

@@ -33,6 +33,10 @@ TEST = REPOSITORY / "astuner-core/tests/gateway/recording/test_recording_propert
 AT_ONCE = 5000
 """Sequences that one process of the test plays."""
 
+LONG_TURNS = 200
+LONG = " It also found: " + " ".join(f"row {number} is empty," for number in range(37))
+"""What makes the last prompt of so many turns one of about 64,000 tokens."""
+
 
 @define(eq=False)
 class TimedRenderer:
@@ -53,10 +57,11 @@ class TimedRenderer:
         return getattr(self.renderer, name)
 
 
-def record(renderer: TemplateRenderer, turns: int, name: str = "a") -> tuple[list[Call], dict[str, float]]:
+def record(renderer: TemplateRenderer, turns: int, name: str = "a", found: str = "") -> tuple[list[Call], dict[str, float]]:
     """Record one conversation; return its calls and the CPU seconds of the template, the tree and the tracker.
 
-    One with a name of its own finds none of its texts in the renderer's memory.
+    Beside the template's are those of rendering each request from scratch. One with a name of its own finds none of its texts in
+    the renderer's memory. `found` is added to what a tool returns.
     """
     timed = TimedRenderer(renderer)
     tree = TokenTree(timed)  # type: ignore[arg-type] # it has all that the renderer has
@@ -67,7 +72,7 @@ def record(renderer: TemplateRenderer, turns: int, name: str = "a") -> tuple[lis
     messages = first_messages(name)
     said = MessageReader()
     calls: list[Call] = []
-    spent = 0.0
+    spent = whole = 0.0
     for turn in range(turns):
         # Read from JSON each time, as a request is: no object of an earlier one is seen again.
         request = chat_request(json.loads(json.dumps({"messages": messages, "tools": TOOLS})), said)
@@ -89,27 +94,31 @@ def record(renderer: TemplateRenderer, turns: int, name: str = "a") -> tuple[lis
         tree.add_reply(placement, call, len(output), int(output[-1]))
         spent += time.process_time() - began
         calls.append(call)
-        messages += results(name, turn, reply)
+        began = time.process_time()
+        assert renderer.render(request.messages, TOOLS, generate=True, kwargs={}) == placement.text
+        whole += time.process_time() - began
+        answer, *results_found = results(name, turn, reply)
+        messages += [answer, *({**one, "content": one["content"] + found} for one in results_found)]
     began = time.process_time()
     tracked = TimelineTracker().samples(calls, EpisodeIdentity(episode_id="e", task_id="t", repeat=0))
     tracking = time.process_time() - began
     assert len(tracked.samples) == 1
-    return calls, {"template": timed.render_s, "tree": spent - timed.render_s, "tracker": tracking}
+    return calls, {"template": timed.render_s, "whole": whole, "tree": spent - timed.render_s, "tracker": tracking}
 
 
-def lengths(renderer: TemplateRenderer, turns: Sequence[int], rounds: int) -> list[dict[str, float]]:
+def lengths(renderer: TemplateRenderer, turns: Sequence[int], rounds: int, found: str = "") -> list[dict[str, float]]:
     """Return the CPU milliseconds of conversations of several lengths, and the ratio of each to the one before."""
     taken: dict[int, list[Mapping[str, float]]] = {count: [] for count in turns}
     for number in range(rounds + 1):
         for count in turns:
-            taken[count].append(record(renderer, count, f"{number}-{count}")[1])
+            taken[count].append(record(renderer, count, f"{number}-{count}", found)[1])
     rows: list[dict[str, float]] = []
     for count in turns:
         row: dict[str, float] = {"turns": count}
-        for part in ("template", "tree", "tracker"):
-            row[f"{part}_ms"] = 1e3 * statistics.median(found[part] for found in taken[count][1:])
-        own = [found["tree"] + found["tracker"] for found in taken[count][1:]]
-        before = [found["tree"] + found["tracker"] for found in taken[turns[len(rows) - 1]][1:]] if rows else own
+        for part in ("template", "whole", "tree", "tracker"):
+            row[f"{part}_ms"] = 1e3 * statistics.median(one[part] for one in taken[count][1:])
+        own = [one["tree"] + one["tracker"] for one in taken[count][1:]]
+        before = [one["tree"] + one["tracker"] for one in taken[turns[len(rows) - 1]][1:]] if rows else own
         row["ratio"] = statistics.median(mine / theirs for mine, theirs in zip(own, before, strict=True))
         rows.append(row)
     return rows
@@ -170,15 +179,18 @@ def main() -> None:
     renderer = TemplateRenderer(help_tokenizer())
     load = os.getloadavg()
     rows = lengths(renderer, given.turns, given.rounds)
-    print(f"{'turns':>6}{'template ms':>13}{'tree ms':>9}{'tracker ms':>12}{'ratio':>7}")
-    for row in rows:
-        print(
-            f"{row['turns']:>6.0f}{row['template_ms']:>13.1f}{row['tree_ms']:>9.1f}{row['tracker_ms']:>12.2f}{row['ratio']:>7.2f}"
-        )
+    long = lengths(renderer, [LONG_TURNS], given.rounds, found=LONG)
+    print(f"{'turns':>6}{'template ms':>13}{'a turn':>8}{'from scratch ms':>17}{'tree ms':>9}{'tracker ms':>12}{'ratio':>7}")
+    for row in (*rows, *long):
+        turns, template = row["turns"], row["template_ms"]
+        print(f"{turns:>6.0f}{template:>13.1f}{template / turns:>8.2f}{row['whole_ms']:>17.1f}", end="")
+        print(f"{row['tree_ms']:>9.1f}{row['tracker_ms']:>12.2f}{row['ratio']:>7.2f}")
+    calls, _ = record(renderer, LONG_TURNS, found=LONG)
+    print(f"the last row is an agent whose last prompt has {prompt_length(calls[-1]):,} tokens")
     trained = trained_tokens(renderer, 10)
     said = f"{trained['tree']:.0f} tokens in the rows of the tree, {trained['naive']:.0f} in a row per call"
     print(f"10 turns: {said}, {trained['ratio']:.1f} times as many")
-    print(json.dumps({"load": load, "lengths": rows, "trained": trained}))
+    print(json.dumps({"load": load, "lengths": rows, "long": long, "trained": trained}))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ FORBIDDEN = {
     "shared.processes": LEADERS | EPISODE_ROOMS,
 }
 BUDGETS: Mapping[str, int] = {
-    "astuner-core": 42400,
+    "astuner-core": 42550,
     "astuner-agents": 4850,
     "astuner-ajet": 1750,
     "astuner-datagen": 2650,

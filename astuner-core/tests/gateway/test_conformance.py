@@ -211,7 +211,7 @@ class Play:
         except ApiError:
             return None
         self.requests.append(request)
-        while not isinstance(happened := await turn.events.get(), Done):
+        while not isinstance(happened := await turn.wait(), Done):
             pass
         assert isinstance(happened.result, Answer), happened.result
         return json.loads(json.dumps(happened.result.reply))

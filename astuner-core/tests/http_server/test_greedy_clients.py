@@ -322,7 +322,7 @@ def test_uvicorn_has_the_parts_that_the_limits_use() -> None:
     used = {
         HttpToolsProtocol: "connection_made connection_lost data_received on_message_begin on_url on_header on_headers_complete "
         "on_body on_message_complete on_response_complete pause_writing resume_writing send_400_response shutdown",
-        HttpToolsProtocol.__init__: "loop parser transport flow pipeline cycle",
+        HttpToolsProtocol.__init__: "loop parser transport flow pipeline cycle scope",
         RequestResponseCycle.__init__: "disconnected keep_alive message_event response_started",
     }
     for owner, names in used.items():

@@ -106,7 +106,7 @@ async def _play(model: Model, steps: Play, agent: Agent) -> Played:
             agent.add(role)
         texts = tuple(agent.texts)
         turn = recorder.begin(agent.request(), Caller("s", "a", "a"))
-        while not isinstance(done := await turn.events.get(), Done):
+        while not isinstance(done := await turn.wait(), Done):
             pass
         assert not isinstance(done.result, Exception)
         reply = done.result.reply

@@ -23,6 +23,9 @@ from attrs import define, field, frozen
 
 T = TypeVar("T")
 
+# Made once: `json.dumps` makes an encoder per call.
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+
 LARGEST_NUMBER = 1e300
 """Sums of up to 100 million numbers of this size are finite, and so are their means."""
 LARGEST_REWARD = 1e12
@@ -112,7 +115,7 @@ def mend_message(value: Mapping[str, Any]) -> Mapping[str, Any]:
 def mend_texts(value: T) -> T:
     """Return JSON values whose text is valid Unicode, keys included; the same object if nothing had to be mended."""
     try:
-        json.dumps(value, ensure_ascii=False).encode()
+        _ENCODE(value).encode()
     except (TypeError, ValueError, RecursionError):
         found: T = make_plain(value, deepest=DEEPEST_RECORD).value
         return found

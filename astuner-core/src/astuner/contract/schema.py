@@ -36,7 +36,8 @@ def _to_messages(value: Sequence[Message] | None) -> tuple[Message, ...]:
 
 def _to_recorded(value: Sequence[Message]) -> tuple[Message, ...]:
     # A model may sample half an emoji, as an escape in the arguments of a tool call.
-    return tuple(map(mend_texts, value))
+    messages = tuple(value)
+    return messages if mend_texts(messages) is messages else tuple(map(mend_texts, messages))
 
 
 def _to_mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:

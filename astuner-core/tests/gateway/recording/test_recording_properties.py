@@ -151,7 +151,7 @@ class Client:
             self.requests[index] = request
         answers = []
         while len(answers) < request.n:
-            happened = await turn.events.get()
+            happened = await turn.wait()
             if isinstance(happened, Done):
                 if isinstance(happened.result, ApiError):
                     raise happened.result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import lru_cache
 from secrets import token_urlsafe
 from typing import Any
 
@@ -56,13 +57,19 @@ def read_key(key: str) -> Caller | None:
     """Parse a key; None if it is not one of our keys."""
     secret, dot, who = key.partition(".")
     try:
-        agent, target = json.loads(urlsafe_b64decode(who + "=" * (-len(who) % 4)))
-        agent.encode()
-        target.encode()
+        agent, target = _read_agent(who)
     except (ValueError, TypeError, AttributeError, RecursionError):
         # Any other text from a client: not a list of two encodable strings.
         return None
     return Caller(secret, agent, target) if dot else None
+
+
+@lru_cache(maxsize=64)
+def _read_agent(who: str) -> tuple[str, str]:
+    agent, target = json.loads(urlsafe_b64decode(who + "=" * (-len(who) % 4)))
+    agent.encode()
+    target.encode()
+    return agent, target
 
 
 def read_target_tag(model: Any, served: str) -> str | None:

@@ -18,7 +18,7 @@ from astuner.model.gateway.reply_sending import collect_answers, send_refusal, s
 from astuner.model.gateway.route_table import EMBEDDINGS, NotServed, RouteTable
 from astuner.model.gateway.wire_apis import CountRoute, GenerationRoute, KeptRoute, Normalise, Route, WireApi, encode_json
 from astuner.model.gateway.wire_apis.fields import parse_body
-from astuner.model.http_server import LARGE_BODY
+from astuner.model.http_server import LARGE_BODY, LEAVING
 from astuner.model.http_server.hosts import App, Receive, Scope, Send
 from astuner.model.rendering.encoding import LongText
 from astuner.model.rendering.errors import ApiError, bad_request
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from astuner.model.gateway.recording.turn import Turn
 
 log = logging.getLogger(__name__)
-
-CANCELS = "astuner.cancels"
-"""The extension of a server, in the scope, that cancels the application when the client leaves, and sends it no message."""
 
 HEALTH = ("/health", "/healthz")
 
@@ -136,9 +133,9 @@ class Generation:
             _log(error)
             await send_refusal(send, self.api, ApiError(500, f"The gateway failed: {error!r}"))
         else:
-            # Without messages there is nothing to wait for.
-            watch = None if CANCELS in scope.get("extensions", ()) else asyncio.create_task(_watch(receive, turn))
-            await self._serve(turn, request, recorder, watch, send)
+            if LEAVING in (extensions := scope.get("extensions", {})):
+                extensions[LEAVING](turn.leave)
+            await self._serve(turn, request, recorder, send)
 
     async def _read_body(self, scope: Scope, receive: Receive, recorder: EpisodeRecorder, caller: Caller) -> bytes | bytearray:
         try:
@@ -150,16 +147,17 @@ class Generation:
     async def _begin(
         self, body: bytes | bytearray, recorder: EpisodeRecorder, caller: Caller, model: str | None
     ) -> tuple[ChatRequest, Turn]:
-        await self.service.reading.acquire()
+        reading, streams = self.service.reading, False
+        await reading.acquire()
         try:
             request = self._read(parse_body(body), recorder.read_messages, model)
+            streams = request.stream
             return request, recorder.begin(request, caller)
         except LongText:
-            # Its thread is waited for below, outside of the lock.
-            pass
+            pass  # Its thread is waited for below, outside of the lock.
         finally:
-            # With many concurrent requests, each reaches the engine before the next one is read.
-            asyncio.get_running_loop().call_soon(self.service.reading.release)
+            # With many concurrent requests, each reaches the engine before the next one is read: a stream in the next step.
+            asyncio.get_running_loop().call_soon(reading.release) if streams else reading.release()
         return request, await recorder.begin_long(request, caller)
 
     async def _begin_large(
@@ -174,9 +172,7 @@ class Generation:
         request = self.route.read(parsed, read_messages)
         return request if tag is None else evolve(request, target_tag=tag)
 
-    async def _serve(
-        self, turn: Turn, request: ChatRequest, recorder: EpisodeRecorder, watch: asyncio.Task[None] | None, send: Send
-    ) -> None:
+    async def _serve(self, turn: Turn, request: ChatRequest, recorder: EpisodeRecorder, send: Send) -> None:
         writer = self.api.make_writer(request, turn.id, self.service.model_name)
         try:
             if request.stream:
@@ -191,8 +187,6 @@ class Generation:
         except ConnectionAbortedError:
             log.debug("a client left before its answer")
         finally:
-            if watch is not None:
-                watch.cancel()
             await turn.cancel()
 
 
@@ -225,9 +219,3 @@ def _log(error: Exception) -> None:
     """Log where the gateway failed, without the message, since it may quote a body."""
     places = "".join(traceback.format_tb(error.__traceback__))
     log.error("the gateway failed on a request: %s\n%s", type(error).__name__, places)
-
-
-async def _watch(receive: Receive, turn: Turn) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    turn.events.put_nowait(None)

@@ -66,7 +66,7 @@ async def send_refusal(send: Send, api: WireApi, error: ApiError) -> None:
 
 async def _wait_for_event(turn: Turn) -> Delta | Done:
     """Wait for the next event; raises ConnectionAbortedError if the client is gone, or a choice's failure."""
-    happened = await turn.events.get()
+    happened = await turn.wait()
     if happened is None:
         raise ConnectionAbortedError
     if isinstance(happened, Done) and isinstance(happened.result, Exception):

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from astuner.model.gateway.app import CANCELS
-
 if TYPE_CHECKING:
     from astuner.model.http_server.hosts import App
 
@@ -169,5 +167,4 @@ def _scope(request: Any) -> MutableMapping[str, Any]:
         "server": (request.url.host, request.url.port),
         "client": None,
         "root_path": "",
-        "extensions": {CANCELS: {}},
     }

@@ -9,6 +9,7 @@ import asyncio
 import json
 import math
 import resource
+from collections.abc import Callable
 from typing import Any
 
 from attrs import field, frozen
@@ -25,6 +26,9 @@ BODY_SHARE = 8
 
 SLOWEST_BYTES = 8 << 10
 """Bytes per second, on average, that a client has to send of a body beyond `body_timeout_s`, and to read of an answer."""
+
+LEAVING = "astuner.leaving"
+"""The extension, in the scope, that takes a function to call if the client leaves before the end of its answer."""
 
 
 @frozen(kw_only=True)
@@ -55,6 +59,30 @@ class ServerLimits:
         return max(1, min(self.max_connections, max(most // 2, most - 256)))
 
 
+class HeldHeads:
+    """A transport that sends the head of an answer together with what is written next in the same step of the event loop."""
+
+    def __init__(self, transport: asyncio.Transport, call_soon: Callable[..., object]) -> None:
+        """`call_soon` is the event loop's."""
+        self._transport, self._call_soon, self._held = transport, call_soon, b""
+        self.abort, self.is_closing = transport.abort, transport.is_closing
+        self.get_write_buffer_size = transport.get_write_buffer_size
+
+    def write(self, data: bytes) -> None:
+        """Send data, a head at the end of this step at the latest."""
+        if not self._held and data.startswith(b"HTTP/1.1 "):
+            self._held = data
+            self._call_soon(self.write, b"")
+        else:
+            data, self._held = self._held + data, b""
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close the connection once everything is sent."""
+        self.write(b"")
+        self._transport.close()
+
+
 def make_protocol(limits: ServerLimits) -> Any:
     """Return uvicorn's protocol, held to the limits."""
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -77,9 +105,11 @@ def make_protocol(limits: ServerLimits) -> Any:
         _unread: int = 0
         """Bytes of an answer that the client has still to take, when that was looked at last."""
         _unread_deadline = math.inf
+        _leave: Callable[[], object] | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
             super().connection_made(transport)
+            self.transport: Any = HeldHeads(transport, self.loop.call_soon)
             # `pause_writing` is called as soon as the system takes no more.
             transport.set_write_buffer_limits(0)
             self.begun = self.loop.time()
@@ -90,6 +120,8 @@ def make_protocol(limits: ServerLimits) -> Any:
                 # By itself, uvicorn reports it to the request that came last.
                 self.answered.disconnected = True
                 self.answered.message_event.set()
+                if self._leave is not None:
+                    self._leave()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -117,6 +149,7 @@ def make_protocol(limits: ServerLimits) -> Any:
                 self.begun, self._head_bytes = self.loop.time(), 0
             self.reads_head, self._body_bytes = True, 0
             super().on_message_begin()
+            self.scope["extensions"] = {LEAVING: self._watch}
 
         def on_header(self, name: bytes, value: bytes) -> None:
             self._count_head(len(name) + len(value) + FIELD_BYTES)
@@ -146,7 +179,7 @@ def make_protocol(limits: ServerLimits) -> Any:
 
         def on_response_complete(self) -> None:
             self.begun = self.loop.time()
-            self.answered = self.pipeline[-1][0] if self.pipeline else None
+            self.answered, self._leave = self.pipeline[-1][0] if self.pipeline else None, None
             super().on_response_complete()
             if self.reads_head and self.answered is None:
                 self._deadline = self.begun + limits.headers_timeout_s
@@ -182,6 +215,11 @@ def make_protocol(limits: ServerLimits) -> Any:
                     self._refuse("408 Request Timeout", f"the body was not here after {self._deadline - self.begun:.0f} s")
                 else:
                     self.transport.close()
+
+        def _watch(self, leave: Callable[[], object]) -> None:
+            self._leave = leave
+            if self.answered is None or self.answered.disconnected:
+                leave()
 
         def _limit_unread(self) -> None:
             self._unread = self.transport.get_write_buffer_size()

@@ -10,6 +10,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 HOST = re.compile(rb"(\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]|[^][\s:@/?#,]+)(?::\d*)?")
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Whether an address is reachable only from this machine."""
     if host == "localhost":
@@ -55,6 +57,7 @@ def guard_hosts(app: App, host: str, *, public_url: str | None = None) -> App:
     return guard
 
 
+@lru_cache(maxsize=64)
 def read_host(value: bytes) -> str:
     """Return the host of a `Host` header, without its port; an empty text if it has another form."""
     match = HOST.fullmatch(value.strip())

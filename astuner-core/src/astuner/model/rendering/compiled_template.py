@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class CompiledTemplate:
         known = {"tools": list(tools) or None, "documents": None, "add_generation_prompt": generate}
         return {**self._tokenizer.special_tokens_map, **kwargs, **known}
 
+    def find_largest(self, tools: Sequence[Mapping[str, Any]]) -> float:
+        """Return the largest number in the expressions of the template; infinity if they are not known."""
+        return inf if self._compile is None else _find_largest(self._source(tools), self._compile)
+
     def _source(self, tools: Sequence[Mapping[str, Any]]) -> str:
         return str(self._tokenizer.get_chat_template(None, list(tools) or None))
 
@@ -61,6 +66,16 @@ def _bound_templates(utils: Any) -> Any:
         found = utils._compile_jinja_template = lru_cache(lambda source: compile_template(source, like))
         found.like = like
     return found
+
+
+@lru_cache
+def _find_largest(source: str, compiled: Any) -> float:
+    from jinja2 import nodes
+
+    tree = compiled.like.parse(source)
+    named = {id(keyword.value) for keyword in tree.find_all(nodes.Keyword)}
+    found = (one.value for one in tree.find_all(nodes.Const) if id(one) not in named)
+    return max((abs(value) for value in found if isinstance(value, int | float)), default=0)
 
 
 def _is_rewritten(message: Message) -> bool:

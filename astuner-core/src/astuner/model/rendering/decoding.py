@@ -90,8 +90,12 @@ class StopFinder:
 
 def partial_marker_length(text: str, markers: Sequence[str]) -> int:
     """Return the length of the longest suffix of the text that is a proper prefix of a marker."""
-    for size in range(min(max(map(len, markers)) - 1, len(text)), 0, -1):
-        end = text[-size:]
-        if any(marker.startswith(end) for marker in markers):
-            return size
-    return 0
+    longest = 0
+    for marker in markers:
+        tail = text[max(0, len(text) - len(marker) + 1) :]
+        # Most texts end without the first character of any marker.
+        place = tail.find(marker[:1])
+        while place >= 0 and not marker.startswith(tail[place:]):
+            place = tail.find(marker[:1], place + 1)
+        longest = max(longest, len(tail) - place if place >= 0 else 0)
+    return longest

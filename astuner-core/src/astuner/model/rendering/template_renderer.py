@@ -163,6 +163,10 @@ class TemplateRenderer:
             raise bad_request("The model's chat template drops the system message that describes the tools.", "messages")
         return text
 
+    def counts_little(self, tools: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether no number in the template's expressions is larger than two, so that it counts messages no further."""
+        return self._template.find_largest(() if self.tools_in_system else tools) <= 2
+
     def render_beginning(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, kwargs: Mapping[str, Any]
     ) -> str:

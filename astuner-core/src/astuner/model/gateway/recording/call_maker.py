@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from attrs import frozen
-
 if TYPE_CHECKING:
     from astuner.model.gateway.recording.request import AcceptedRequest
     from astuner.model.gateway.recording.running_call import RunningCall
     from astuner.model.gateway.recording.turn import Turn
 
 P = TypeVar("P")
-
-
-@frozen(eq=False)
-class BegunTurn:
-    """A turn whose calls are yet to be started."""
-
-    turn: Turn
-    calls: Sequence[RunningCall[Any]]
 
 
 class CallMaker(Protocol[P]):
@@ -32,8 +22,8 @@ class CallMaker(Protocol[P]):
     def place_long(self, accepted: AcceptedRequest) -> P:
         """Return the place of each prompt, however long that takes; raises ApiError."""
 
-    def make(self, accepted: AcceptedRequest, places: P) -> BegunTurn:
-        """Make the calls for prompts in these places; raises ApiError if one does not fit."""
+    def make(self, accepted: AcceptedRequest, places: P) -> tuple[Turn, Sequence[RunningCall[Any]]]:
+        """Make the turn, and the calls that it is to start, for prompts in these places; raises ApiError if one does not fit."""
 
     def count(self, places: P) -> int:
         """Return the number of tokens in the first prompt; raises ApiError if the engine takes none."""

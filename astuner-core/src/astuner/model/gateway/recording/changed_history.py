@@ -49,7 +49,7 @@ def _compare(reply: Message, sent: Message) -> Iterator[str]:
         yield "repairs tool calls that could not be read" if reply.get("malformed_tool_call") else "adds tool calls"
     elif len(calls) < len(said):
         yield "drops tool calls"
-    elif any(map(_differ, said, calls)):
+    elif said != calls and any(map(_differ, said, calls)):
         yield "changes the arguments of tool calls (it repairs them, or fills in defaults)"
     if text and not shown and calls:
         yield "drops the text next to tool calls"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
-from astuner.model.gateway.recording.call_maker import BegunTurn
 from astuner.model.gateway.recording.chat_call import ChatCall, ChatEngine, ChatPlan, make_chat_key
 from astuner.model.gateway.recording.turn import Turn
 from astuner.model.rendering.errors import bad_request
@@ -36,7 +35,7 @@ class ChatCallMaker:
 
     place_long = place
 
-    def make(self, accepted: AcceptedRequest, places: bytes) -> BegunTurn:
+    def make(self, accepted: AcceptedRequest, places: bytes) -> tuple[Turn, list[ChatCall]]:
         """Make a call for each choice; raises ApiError for a raw prompt."""
         request, caller = accepted.request, accepted.caller
         if request.prompts:
@@ -64,7 +63,7 @@ class ChatCallMaker:
             )
             self.ledger.conversations.begin(plan.index, request.messages)
             calls.append(ChatCall(plan, turn.events.put_nowait, finish, self.engine))
-        return BegunTurn(turn, calls)
+        return turn, calls
 
     def count(self, places: Any) -> int:
         """Refuse."""

@@ -63,12 +63,14 @@ class LiveCall(RunningCall[CallPlan]):
     _length: int = field(default=0, init=False)
     _reason: str = field(default="abort", init=False)
     _closed_by: int | None = field(default=None, init=False)
+    _stop_ids: frozenset[int] = field(init=False)
     _reply: ReplyBuilder = field(init=False)
     _text: TextStream = field(init=False)
     _stop: StopFinder = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Make the parts that need the plan."""
+        self._stop_ids = frozenset(self.plan.request.sampling.stop_token_ids)
         self._reply = ReplyBuilder(self.plan.tool_call_id)
         self._text = TextStream(self.renderer.decode)
         self._stop = StopFinder(self.plan.stops)
@@ -93,8 +95,8 @@ class LiveCall(RunningCall[CallPlan]):
             self._spans = _make_single_span(chunk.weight_version)
         elif ids and self._spans[-1].version != chunk.weight_version:
             self._spans += (WeightSpan(start=len(self._ids), version=chunk.weight_version),)
-        stop_ids = self.plan.request.sampling.stop_token_ids
-        end = next((place for place, number in enumerate(ids) if number in stop_ids), None)
+        stop_ids = self._stop_ids
+        end = None if stop_ids.isdisjoint(ids) else next(place for place, number in enumerate(ids) if number in stop_ids)
         text_ids = ids if end is None else ids[:end]
         taken = self._read(text_ids) if self.plan.streams or self.plan.stops else len(text_ids)
         if self._stop.found:

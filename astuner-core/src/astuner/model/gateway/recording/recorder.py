@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.model.gateway.recording.body_limit import BodyLimit, find_body_limit
 from astuner.model.gateway.recording.call_ledger import CallLedger
-from astuner.model.gateway.recording.call_maker_choice import EpisodeParts, choose_call_maker
+from astuner.model.gateway.recording.call_maker_choice import choose_call_maker
 from astuner.model.gateway.recording.call_seeds import Seeds
 from astuner.model.gateway.recording.messages import MessageReader
 from astuner.model.gateway.recording.request import AcceptedRequest
@@ -61,8 +61,9 @@ class EpisodeRecorder:
         self.ledger = CallLedger()
         self._forget = forget
         self._seeds = Seeds(spec.seed)
-        parts = EpisodeParts(spec=spec, engine=engine, serial=serial, ledger=self.ledger, order=self.order, seeds=self._seeds)
-        self._maker = choose_call_maker(parts, renderer)
+        self._maker = choose_call_maker(
+            spec, engine, renderer, serial=serial, ledger=self.ledger, order=self.order, seeds=self._seeds
+        )
         self._body_limit = find_body_limit(spec, engine.capabilities)
         self._kept: dict[str, bytes] = {}
         self._turns: set[Turn] = set()
@@ -181,12 +182,11 @@ class EpisodeRecorder:
         return request.without_tools() if self.spec.disable_tools and request.tools else request
 
     def _start(self, accepted: AcceptedRequest, places: Any) -> Turn:
-        begun = self._maker.make(accepted, places)
-        turn = begun.turn
+        turn, calls = self._maker.make(accepted, places)
         if accepted.trained:
-            self.ledger.trained_calls[accepted.caller.agent] += len(begun.calls)
+            self.ledger.trained_calls[accepted.caller.agent] += len(calls)
         self._turns.add(turn)
-        turn.start(begun.calls, partial(self._end, turn))
+        turn.start(calls, partial(self._end, turn), streams=accepted.request.stream)
         return turn
 
     def _end(self, turn: Turn) -> None:

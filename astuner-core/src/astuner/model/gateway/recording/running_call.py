@@ -103,7 +103,8 @@ class RunningCall(ABC, Generic[P]):
             self._over = True
             left_stream = self.plan.streams and error is not None and error.code == "aborted"
             self.unanswered = error is not None and not left_stream
-            self.on_finished(evolve(self._make_record(failure), error=error))
+            done = self._make_record(failure)
+            self.on_finished(done if error is None else evolve(done, error=error))
 
     def _fail(self, reason: str, error: ApiError) -> None:
         self._record(reason, error)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from astuner.contract.protocols import Sampled
@@ -29,15 +30,22 @@ def find_leaky_tokens(renderer: TemplateRenderer) -> Mapping[int, str]:
     return {number: token for number, token in special.items() if not MARKUP.search(token) and token not in harmony}
 
 
-def build_sampled(
-    done: FinishedCall, tools: Sequence[Mapping[str, Any]], renderer: TemplateRenderer, leaky: Mapping[int, str]
-) -> Sampled:
-    """Return what a finished call sampled; `leaky` is what `find_leaky_tokens` returns."""
-    ids = done.call.output_ids.tolist()
-    answer_ids = ids if done.closed_by is None else ids[:-1]
-    return Sampled(
-        call=done.call,
-        text=renderer.decode(answer_ids),
-        tools=tuple(tools),
-        special_tokens=tuple(leaky[number] for number in answer_ids if number in leaky),
-    )
+class AnswerExaminer:
+    """Shows each answer that may be trained to a function that may end the episode."""
+
+    def __init__(self, examine: Callable[[Sampled], str | None] | None, renderer: TemplateRenderer) -> None:
+        """`examine` returns why the episode ends, or None; without a function every answer is fine."""
+        self._examine, self._renderer = examine, renderer
+
+    def find_fault(self, done: FinishedCall, tools: Sequence[Mapping[str, Any]]) -> str | None:
+        """Return why the episode ends with this call, to which these tools were shown; None if it goes on."""
+        if self._examine is None or done.call.untrained is not None:
+            return None
+        ids = done.call.output_ids.tolist()
+        answer_ids = ids if done.closed_by is None else ids[:-1]
+        text, leaked = self._renderer.decode(answer_ids), tuple(self._leaky[one] for one in answer_ids if one in self._leaky)
+        return self._examine(Sampled(call=done.call, text=text, tools=tuple(tools), special_tokens=leaked))
+
+    @cached_property
+    def _leaky(self) -> Mapping[int, str]:
+        return find_leaky_tokens(self._renderer)

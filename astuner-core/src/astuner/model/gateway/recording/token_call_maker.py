@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
-from astuner.contract.schema import Message, Request, Sampling
-from astuner.model.gateway.recording.call_maker import BegunTurn
+from astuner.contract.schema import Message, Request
 from astuner.model.gateway.recording.changed_history import find_rewritten
 from astuner.model.gateway.recording.messages import join_answers
 from astuner.model.gateway.recording.model_call import CallPlan, LiveCall
@@ -18,7 +17,6 @@ from astuner.model.gateway.tree.raw_prompts import PlainParser
 from astuner.model.rendering.losses import find_changes
 
 if TYPE_CHECKING:
-    from astuner.model.gateway.recording.answer_examiner import AnswerExaminer
     from astuner.model.gateway.recording.call_ledger import CallLedger
     from astuner.model.gateway.recording.call_policy import CallPolicy
     from astuner.model.gateway.recording.call_seeds import CallIds, Seeds
@@ -27,38 +25,10 @@ if TYPE_CHECKING:
     from astuner.model.gateway.recording.request import AcceptedRequest, ChatRequest
     from astuner.model.gateway.recording.request_order import RequestOrder
     from astuner.model.gateway.recording.running_call import FinishedCall
+    from astuner.model.gateway.recording.sampled_answer import AnswerExaminer
     from astuner.model.gateway.tree.token_tree import Placement
     from astuner.model.rendering import TemplateRenderer
     from astuner.model.rendering.reply_parser import ReplyParser
-
-
-@frozen(kw_only=True, eq=False)
-class PlacedPrompt:
-    """One prompt of a request, and the choices that answer it."""
-
-    placement: Placement
-    room: int
-    """The maximum length of an answer."""
-    seeds: Sequence[int]
-    """One for each choice."""
-    first_choice: int
-    """The number of its first choice among those of the request."""
-
-
-@frozen(kw_only=True, eq=False)
-class CallTerms:
-    """What the choices of one prompt have in common."""
-
-    constraint: Mapping[str, Any] | None
-    """The grammar that the engine enforces."""
-    untrained: str | None
-    """Why no token of the answers may be trained; None if they may be."""
-    sampling: Sampling
-    stop_ids: tuple[int, ...]
-    max_tokens: int
-    session: str
-    messages: tuple[Message, ...]
-    """Those of the prompt."""
 
 
 @define(eq=False, kw_only=True)
@@ -87,7 +57,7 @@ class TokenCallMaker:
         """Return the place of each prompt; raises ApiError."""
         return self.prompts.place_long(accepted.request, accepted.caller.agent)
 
-    def make(self, accepted: AcceptedRequest, places: list[Placement]) -> BegunTurn:
+    def make(self, accepted: AcceptedRequest, places: list[Placement]) -> tuple[Turn, list[LiveCall]]:
         """Make a call for each choice of each prompt; raises ApiError if a prompt does not fit."""
         request, agent = accepted.request, accepted.caller.agent
         changes = () if request.prompts else find_changes(self.renderer.shape, request.messages)
@@ -103,9 +73,8 @@ class TokenCallMaker:
         self.ledger.name_response(turn.id, request.preamble)
         calls: list[LiveCall] = []
         for placement, room, draw in zip(places, rooms, draws, strict=True):
-            prompt = PlacedPrompt(placement=placement, room=room, seeds=draw.seeds, first_choice=len(calls))
-            calls += self._make_choices(accepted, prompt, turn)
-        return BegunTurn(turn, calls)
+            calls += self._make_calls(accepted, placement, room, draw.seeds, len(calls), turn)
+        return turn, calls
 
     def count(self, places: list[Placement]) -> int:
         """Return the number of tokens in the first prompt."""
@@ -115,63 +84,49 @@ class TokenCallMaker:
         """Release the engine's sessions of the episode."""
         await self.sessions.release(self.ledger.notice)
 
-    def _make_choices(self, accepted: AcceptedRequest, prompt: PlacedPrompt, turn: Turn) -> list[LiveCall]:
-        terms = self._settle(accepted, prompt)
-        return [self._make_call(accepted, prompt, terms, choice, turn) for choice in range(len(prompt.seeds))]
-
-    def _settle(self, accepted: AcceptedRequest, prompt: PlacedPrompt) -> CallTerms:
+    def _make_calls(
+        self, accepted: AcceptedRequest, prompt: Placement, room: int, seeds: Sequence[int], first_choice: int, turn: Turn
+    ) -> Iterator[LiveCall]:
+        """Yield a call for each seed of one prompt; `first_choice` is the number of the first among those of the request."""
         request, caller, trained = accepted.request, accepted.caller, accepted.trained
-        messages = request.messages
-        if request.prompts:
-            messages = _make_message(self.renderer.decode(prompt.placement.prompt_ids.tolist()))
+        messages = _make_message(self.renderer.decode(prompt.prompt_ids.tolist())) if request.prompts else request.messages
         constraint = self.policy.choose_constraint(request, caller.name, trained)
         sampling = self.policy.choose_sampling(request, caller.name, trained)
-        return CallTerms(
-            constraint=constraint,
-            untrained=self.policy.find_untrained_reason(constraint, trained),
-            sampling=sampling,
-            stop_ids=tuple(sorted({*self.renderer.turn_ends, *sampling.stop_token_ids})),
-            max_tokens=min(sampling.max_tokens, prompt.room),
-            session=self.sessions.open(caller.agent),
-            messages=messages,
-        )
-
-    def _make_call(self, accepted: AcceptedRequest, prompt: PlacedPrompt, terms: CallTerms, choice: int, turn: Turn) -> LiveCall:
-        request, caller = accepted.request, accepted.caller
-        index, seed, placement = self.ledger.number_call(), prompt.seeds[choice], prompt.placement
-        if choice:
-            placement = _share_prompt(placement, index - choice, len(terms.messages))
-        plan = CallPlan(
-            index=index,
-            choice=prompt.first_choice + choice,
-            agent=caller.agent,
-            target_tag=caller.target_tag,
-            placement=placement,
-            request=Request(
-                id=self.sessions.name_request(index),
-                session=terms.session,
-                prompt_ids=prompt.placement.ids.tolist(),
-                sampling=evolve(terms.sampling, max_tokens=terms.max_tokens, stop_token_ids=terms.stop_ids, seed=seed),
-                constraint=terms.constraint,
-                # Stop strings are searched for in the streamed text.
-                stream=request.stream or bool(request.stop),
-            ),
-            stops=request.stop,
-            fills_context=terms.max_tokens == prompt.room,
-            untrained=terms.untrained,
-            messages=terms.messages[placement.known :],
-            tools=request.tools if placement.parent is None else (),
-            wants_logprobs=request.logprobs,
-            streams=request.stream,
-            timeout_s=self.timeout_s,
-            tool_call_id=self.ids.number_tool_calls(caller.agent, seed),
-        )
-        self.prompts.begin(index, request, placement)
-        self.ledger.conversations.begin(index, plan.messages, placement)
-        finish = partial(self._finish, accepted, placement)
-        return LiveCall(
-            plan, turn.events.put_nowait, finish, self.sessions.engine, self.renderer, self._make_parser(request, placement)
-        )
+        stop_ids = tuple(sorted({*self.renderer.turn_ends, *sampling.stop_token_ids}))
+        max_tokens, session = min(sampling.max_tokens, room), self.sessions.open(caller.agent)
+        for choice, seed in enumerate(seeds):
+            index = self.ledger.number_call()
+            placement = prompt if choice == 0 else _share_prompt(prompt, index - choice, len(messages))
+            plan = CallPlan(
+                index=index,
+                choice=first_choice + choice,
+                agent=caller.agent,
+                target_tag=caller.target_tag,
+                placement=placement,
+                request=Request(
+                    id=self.sessions.name_request(index),
+                    session=session,
+                    prompt_ids=prompt.ids.tolist(),
+                    sampling=evolve(sampling, max_tokens=max_tokens, stop_token_ids=stop_ids, seed=seed),
+                    constraint=constraint,
+                    # Stop strings are searched for in the streamed text.
+                    stream=request.stream or bool(request.stop),
+                ),
+                stops=request.stop,
+                fills_context=max_tokens == room,
+                untrained=self.policy.find_untrained_reason(constraint, trained),
+                messages=messages[placement.known :],
+                tools=request.tools if placement.parent is None else (),
+                wants_logprobs=request.logprobs,
+                streams=request.stream,
+                timeout_s=self.timeout_s,
+                tool_call_id=self.ids.number_tool_calls(caller.agent, seed),
+            )
+            self.prompts.begin(index, request, placement)
+            self.ledger.conversations.begin(index, plan.messages, placement)
+            parser = self._make_parser(request, placement)
+            finish = partial(self._finish, accepted, placement)
+            yield LiveCall(plan, turn.events.put_nowait, finish, self.sessions.engine, self.renderer, parser)
 
     def _make_parser(self, request: ChatRequest, placement: Placement) -> ReplyParser:
         if request.prompts:

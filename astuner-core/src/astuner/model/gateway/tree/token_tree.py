@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from astuner.contract.schema import Call, Message
 from astuner.contract.token_streams import prompt_length, stream_ids
@@ -15,6 +15,7 @@ from astuner.model.gateway.recording.messages import extend_digest, join_answers
 from astuner.model.gateway.recording.request import ChatRequest
 from astuner.model.gateway.tree.prompt_cache import PromptCache, digest_text
 from astuner.model.rendering.errors import ApiError
+from astuner.model.rendering.growing_text import GrowingText
 from astuner.model.rendering.shape_probes import PROBE
 from astuner.model.rendering.template_renderer import TemplateRenderer
 
@@ -76,12 +77,13 @@ class TokenTree:
     _streams: dict[int, _Stream] = field(factory=dict, init=False)
     _points: dict[bytes, tuple[_Point, ...]] = field(factory=dict, init=False)
     _cache: PromptCache = field(factory=PromptCache, init=False)
+    _growing: GrowingText = field(default=Factory(lambda self: GrowingText(self.renderer), takes_self=True), init=False)
 
     def place(self, request: ChatRequest, agent: str, encode: Encode) -> Placement:
         """Find the longest recorded prefix of a request and encode the rest; raises what `encode` raises."""
         if request.continues:
             return self._place_begun(request, agent, encode)
-        text = self.renderer.render(request.messages, request.tools, generate=True, kwargs=request.template_kwargs)
+        text = self._growing.render(request.messages, request.tools, generate=True, kwargs=request.template_kwargs)
         return self._place(request, agent, text, encode)
 
     def _place_begun(self, request: ChatRequest, agent: str, encode: Encode) -> Placement:
@@ -218,12 +220,12 @@ class TokenTree:
         """Yield beginnings of the rendered request that hold the known messages and the end of the last answer."""
         tools, kwargs, known_messages = request.tools, request.template_kwargs, request.messages[:known]
         with suppress(ApiError):
-            yield self.renderer.render(known_messages, tools, generate=False, kwargs=kwargs)
+            yield self._growing.render(known_messages, tools, generate=False, kwargs=kwargs)
         # A template may render an answer differently as the last message, or close it with the next one's beginning.
         for following in request.messages[known : known + 1]:
             with suppress(ApiError):
                 probed = (*known_messages, {**following, "content": PROBE})
-                before, found, _ = self.renderer.render(probed, tools, generate=False, kwargs=kwargs).rpartition(PROBE)
+                before, found, _ = self._growing.render(probed, tools, generate=False, kwargs=kwargs).rpartition(PROBE)
                 if found:
                     yield before
 

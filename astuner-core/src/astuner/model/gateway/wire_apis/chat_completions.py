@@ -90,7 +90,7 @@ def read_common_fields(body: Mapping[str, Any]) -> dict[str, Any]:
         "top_k": read_integer(body, "top_k", -1, LARGEST),
         "stream": read_flag(body, "stream", False),
         "include_usage": read_flag(read_object(body, "stream_options"), "include_usage", False),
-        "ignored": tuple(name for name in IGNORED if body.get(name)),
+        "ignored": () if body.keys().isdisjoint(IGNORED) else tuple(name for name in IGNORED if body.get(name)),
     }
 
 

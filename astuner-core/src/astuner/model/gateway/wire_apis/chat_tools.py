@@ -110,7 +110,7 @@ def write_custom_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_custom_calls(messages: Any) -> Any:
     """Return messages in which the calls of custom tools are those of functions again; the same object if there are none."""
-    if not isinstance(messages, list) or not any(_find_custom(message) for message in messages):
+    if not isinstance(messages, list) or not any(map(_find_custom, messages)):
         return messages
     found = []
     for place, message in enumerate(messages):
