@@ -5,7 +5,7 @@ python benchmarks/engine.py [--layers 2 --width 96 --heads 4 --kv-heads 4 --voca
 
 Episodes come in groups of 8 that share their first prompt; the lengths of turns and of what the environment answers are drawn
 beforehand and forced, so that every engine does the same work. `generate` runs as a static batch, left-padded, and computes each
-prompt again in each turn. Weights are random: no text has a meaning here.
+prompt again in each turn. Weights are random: no text has a meaning here. All take turns; the figures are medians.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import torch
@@ -24,11 +25,26 @@ from rich.table import Table
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from astuner.contract.schema import Request, Sampling
+from astuner_local.compiled.kernels import load_kernels
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.engine.plugin import LocalEngine
 from astuner_local.forward.choose import make_forward
 
 GROUP = 8
+Taken = tuple[float, float]
+"""CPU and wall seconds."""
+
+
+class Clock:
+    """Measures a block."""
+
+    def __enter__(self) -> Clock:
+        self._began = time.process_time(), time.perf_counter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        cpu, wall = self._began
+        self.taken: Taken = time.process_time() - cpu, time.perf_counter() - wall
 
 
 @frozen
@@ -49,29 +65,32 @@ def main() -> None:
     episodes = _episodes(args)
     tokens = sum(size for episode in episodes for size, _ in episode.turns)
     longest = max(len(e.prompt) + sum(size + len(answer) for size, answer in e.turns) for e in episodes)
-    forward = make_forward(model, trainable=False, dtype=dtype)
+    kernels = load_kernels(dtype, args.device) if args.compiled else None
+    forward = make_forward(model, trainable=False, dtype=dtype, kernels=kernels)
     millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
 
-    def step_by_step() -> None:
-        engine = BatchEngine(forward, max_model_len=longest, max_num_seqs=args.episodes, device=args.device)
-        play_batch(engine, episodes)
+    def step_by_step() -> Taken:
+        engine = BatchEngine(forward, max_model_len=longest, max_num_seqs=args.episodes, device=args.device, kernels=kernels)
+        with Clock() as clock:
+            play_batch(engine, episodes)
+        return clock.taken
 
-    def as_agents() -> None:
-        asyncio.run(play_engine(model, dtype, longest, episodes))
+    def as_agents() -> Taken:
+        return asyncio.run(play_engine(model, dtype, longest, episodes, compiled=args.compiled))
+
+    def generate() -> Taken:
+        with Clock() as clock:
+            play_generate(cast, episodes)
+        return clock.taken
 
     cast = model if args.dtype == "float32" else _model(args).to(dtype)
-    runs: dict[str, Callable[[], None]] = {
-        "generate, left-padded, prompts computed each turn": lambda: play_generate(cast, episodes),
+    runs: dict[str, Callable[[], Taken]] = {
+        "generate, left-padded, prompts computed each turn": generate,
         "astuner local, step by step": step_by_step,
         "astuner local, async agents": as_agents,
     }
-    best: dict[str, tuple[float, float]] = {}
-    for _ in range(args.repeats):
-        for name, run in runs.items():
-            cpu, wall = time.process_time(), time.perf_counter()
-            run()
-            taken = time.process_time() - cpu, time.perf_counter() - wall
-            best[name] = min(best.get(name, taken), taken)
+    # The first round, which allocates, does not count.
+    rounds = [[run() for run in runs.values()] for _ in range(args.repeats + 1)][1:]
     table = Table(
         title=f"{millions:.2f} M parameters, {args.episodes} episodes, {tokens} tokens, {args.dtype}, {args.device}, "
         f"threads: {args.threads}"
@@ -80,10 +99,10 @@ def main() -> None:
     counted = 0 if args.device == "cpu" else 1
     for column in ("engine", "CPU s", "wall s", f"tokens / {('CPU', 'wall')[counted]} s", "ratio"):
         table.add_column(column, justify="left" if column == "engine" else "right")
-    base = best[next(iter(runs))][counted]
-    for name, taken in best.items():
-        seconds = taken[counted]
-        table.add_row(name, f"{taken[0]:.2f}", f"{taken[1]:.2f}", f"{tokens / seconds:.0f}", f"{base / seconds:.2f}")
+    for name, takes in zip(runs, zip(*rounds, strict=True), strict=True):
+        cpu, wall = (median(pair) for pair in zip(*takes, strict=True))
+        ratio = median(each[0][counted] / take[counted] for each, take in zip(rounds, takes, strict=True))
+        table.add_row(name, f"{cpu:.2f}", f"{wall:.2f}", f"{tokens / (cpu, wall)[counted]:.0f}", f"{ratio:.2f}")
     Console(width=110).print(table)
 
 
@@ -107,9 +126,11 @@ def play_batch(engine: BatchEngine, episodes: list[Episode]) -> None:
         running = going
 
 
-async def play_engine(model: torch.nn.Module, dtype: torch.dtype, longest: int, episodes: list[Episode]) -> None:
-    """Play all episodes as concurrent agents of one event loop."""
-    engine = LocalEngine.from_module(model, max_model_len=longest, max_num_seqs=len(episodes), dtype=dtype)
+async def play_engine(
+    model: torch.nn.Module, dtype: torch.dtype, longest: int, episodes: list[Episode], *, compiled: bool
+) -> Taken:
+    """Play all episodes as concurrent agents of one event loop; starting the engine, and its trials, are not counted."""
+    engine = LocalEngine.from_module(model, max_model_len=longest, max_num_seqs=len(episodes), dtype=dtype, compiled=compiled)
     await engine.start()
 
     async def agent(episode: Episode) -> None:
@@ -120,8 +141,10 @@ async def play_engine(model: torch.nn.Module, dtype: torch.dtype, longest: int, 
             stream += answer
         await engine.release(episode.name)
 
-    await asyncio.gather(*map(agent, episodes))
+    with Clock() as clock:
+        await asyncio.gather(*map(agent, episodes))
     await engine.close()
+    return clock.taken
 
 
 @torch.inference_mode()
@@ -197,10 +220,11 @@ def _arguments() -> argparse.Namespace:
         "vocab": 495,
         "episodes": 64,
         "threads": 1,
-        "repeats": 2,
+        "repeats": 5,
     }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--no-compiled", dest="compiled", action="store_false", help="Without the kernels in C.")
     parser.add_argument("--device", default="cpu", help="As torch names it: cpu, cuda.")
     return parser.parse_args()
 

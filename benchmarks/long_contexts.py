@@ -3,7 +3,8 @@
 python benchmarks/long_contexts.py [--size 10m|135m] [--contexts 1000 2000] [--rows 1 8] [--dtype float32] [--rounds 5]
 
 Weights are random. Both sides take turns in one process, and each figure is the median over the rounds. transformers decodes with
-its own cache, and without sampling. Prompts differ, so that no prefix is shared.
+its own cache, and without sampling. Prompts differ, so that no prefix is shared. The last columns compare the decoding step to
+the linear layers in it. Ratios below 1 are faster.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from astuner.contract.schema import Request, Sampling
+from astuner_local.compiled.kernels import Kernels, load_kernels
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.seam import Forward
@@ -40,20 +42,30 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--no-compiled", dest="compiled", action="store_false", help="Without the kernels in C.")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     model = make_model(args.size, max(args.contexts) + NEW + 2).to(getattr(torch, args.dtype))
-    forward = make_forward(model, trainable=False, dtype=model.dtype)
-    print("| context | rows | prefill, ms a row | transformers | ratio | decode, ms a step | transformers | ratio |")
-    print("|---|---|---|---|---|---|---|---|")
+    kernels = load_kernels(model.dtype, "cpu") if args.compiled else None
+    forward = make_forward(model, trainable=False, dtype=model.dtype, kernels=kernels)
+    print(
+        "| context | rows | prefill, ms a row | transformers | ratio | decode, ms a step | transformers | ratio "
+        "| linear layers alone | ratio |"
+    )
+    print(f"|{'---|' * 10}")
     for context in args.contexts:
         for rows in args.rows:
-            make = make_runs(model, forward, context, rows)
+            make = make_runs(model, forward, kernels, context, rows)
             # The first round, which allocates, does not count.
-            taken = [[measure(run) for run in make(number)] for number in range(args.rounds + 1)][1:]
-            ours, theirs = ([median(pair) for pair in zip(*side, strict=True)] for side in zip(*taken, strict=True))
+            taken, alone = [], []
+            for number in range(args.rounds + 1):
+                taken.append([measure(run) for run in make(number)])
+                alone.append(measure_linears(model, kernels, rows))
+            ours, theirs = ([median(pair) for pair in zip(*side, strict=True)] for side in zip(*taken[1:], strict=True))
+            linears = median(alone[1:])
             cells = [f"{1000 * ours[0] / rows:.0f}", f"{1000 * theirs[0] / rows:.0f}", f"{ours[0] / theirs[0]:.2f}"]
             cells += [f"{1000 * ours[1]:.1f}", f"{1000 * theirs[1]:.1f}", f"{ours[1] / theirs[1]:.2f}"]
+            cells += [f"{1000 * linears:.1f}", f"{ours[1] / linears:.2f}"]
             print(f"| {context:,} | {rows} | {' | '.join(cells)} |", flush=True)
 
 
@@ -79,10 +91,12 @@ Runs = tuple[tuple[Steps, Steps], tuple[Steps, Steps]]
 """Of the engine and of transformers: what reads the prompts, and what decodes behind them."""
 
 
-def make_runs(model: PreTrainedModel, forward: Forward, context: int, rows: int) -> Callable[[int], Runs]:
+def make_runs(
+    model: PreTrainedModel, forward: Forward, kernels: Kernels | None, context: int, rows: int
+) -> Callable[[int], Runs]:
     """Return what makes the runs of a round by its number; the engine and its memory are the same in all of them."""
     longest = context + NEW + 2
-    engine = BatchEngine(forward, max_model_len=longest, max_num_seqs=rows, prefill_tokens=rows * context)
+    engine = BatchEngine(forward, max_model_len=longest, max_num_seqs=rows, prefill_tokens=rows * context, kernels=kernels)
 
     def make(number: int) -> Runs:
         draw = random.Random(number)
@@ -115,6 +129,24 @@ def make_runs(model: PreTrainedModel, forward: Forward, context: int, rows: int)
         return (prefill, decode), (prefill_theirs, decode_theirs)
 
     return make
+
+
+@torch.inference_mode()
+def measure_linears(model: PreTrainedModel, kernels: Kernels | None, rows: int) -> float:
+    """Return the CPU seconds of all linear layers on some rows, by torch or by the kernels, whichever is faster."""
+    layers = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    inputs = {size: torch.randn(rows, size).to(model.dtype) for size in {layer.in_features for layer in layers}}
+    taken = []
+    for own in [None, kernels] if kernels else [None]:
+        began = time.process_time()
+        for layer in layers:
+            x = inputs[layer.in_features]
+            if own is None:
+                layer(x)
+            else:
+                own.multiply(x, layer.weight, None, layer.in_features)
+        taken.append(time.process_time() - began)
+    return min(taken)
 
 
 def measure(steps: tuple[Steps, Steps]) -> tuple[float, float]:

@@ -83,6 +83,7 @@ class Learner:
             kv_tokens=options.kv_tokens,
             prefill_tokens=options.prefill_tokens,
             version=self.step,
+            compiled=options.compiled,
         )
 
     def weights(self) -> Any:

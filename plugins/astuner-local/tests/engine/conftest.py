@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, GPTNeoXConfig, LlamaConfig, Qwen2Config, Qwen3Config
 
 from astuner.contract.schema import Request, Sampling
+from astuner_local.compiled.kernels import Kernels, load_kernels
 from astuner_local.engine.batch import BatchEngine
 from astuner_local.engine.slots import Generation
 from astuner_local.forward.choose import make_forward
@@ -54,10 +55,18 @@ def model() -> Any:
     return _model()
 
 
+@pytest.fixture(params=["compiled", "torch"])
+def kernels(request: pytest.FixtureRequest) -> Kernels | None:
+    """The kernels in C, then none."""
+    if request.param == "torch":
+        return None
+    return load_kernels(torch.float32, "cpu") or pytest.skip("no C compiler")
+
+
 @pytest.fixture
-def engine(model: Any) -> BatchEngine:
+def engine(model: Any, kernels: Kernels | None) -> BatchEngine:
     """An engine over it."""
-    return BatchEngine(make_forward(model, trainable=False), max_model_len=512)
+    return BatchEngine(make_forward(model, trainable=False, kernels=kernels), max_model_len=512, kernels=kernels)
 
 
 def _ids(size: int, seed: int = 0) -> list[int]:

@@ -58,41 +58,43 @@ def _play(engine: BatchEngine, arrivals: list[list[Request]]) -> dict[str, tuple
     ("family", "width", "heads", "kv_heads", "threads"),
     [(*shape, 1) for shape in SHAPES] + [(*shape, 2) for shape in SHAPES[1:3]],
 )
-def test_company_changes_no_bit(family, width, heads, kv_heads, threads, make_model):
+def test_company_changes_no_bit(family, width, heads, kv_heads, threads, make_model, kernels):
     torch.set_num_threads(threads)
-    forward = make_forward(make_model(family, width=width, heads=heads, kv_heads=kv_heads), trainable=False)
+    forward = make_forward(make_model(family, width=width, heads=heads, kv_heads=kv_heads), trainable=False, kernels=kernels)
     draw = random.Random(width + heads)
     requests = _requests(draw, 12)
     alone = {}
     for request in requests:
-        alone |= _play(BatchEngine(forward, max_model_len=512), [[request]])
-    assert alone == _play(BatchEngine(forward, max_model_len=512), [requests])
+        alone |= _play(BatchEngine(forward, max_model_len=512, kernels=kernels), [[request]])
+    assert alone == _play(BatchEngine(forward, max_model_len=512, kernels=kernels), [requests])
     shuffled = draw.sample(requests, len(requests))
-    engine = BatchEngine(forward, max_model_len=512, max_num_seqs=5, prefill_tokens=37)
+    engine = BatchEngine(forward, max_model_len=512, kernels=kernels, max_num_seqs=5, prefill_tokens=37)
     assert alone == _play(engine, [shuffled[at : at + 2] for at in range(0, len(shuffled), 2)])
 
 
 @given(seed=st.integers(0, 10**6), limit=st.integers(1, 20), budget=st.integers(16, 400))
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_schedule_gives_the_same_bits(seed, limit, budget, model):
-    forward = make_forward(model, trainable=False)
+def test_any_schedule_gives_the_same_bits(seed, limit, budget, model, kernels):
+    forward = make_forward(model, trainable=False, kernels=kernels)
     draw = random.Random(seed)
     requests = _requests(draw, 10)
-    expected = _play(BatchEngine(forward, max_model_len=512), [requests])
+    expected = _play(BatchEngine(forward, max_model_len=512, kernels=kernels), [requests])
     order = draw.sample(requests, len(requests))
     arrivals = []
     while order:
         size = draw.randint(0, 3)
         arrivals.append(order[:size])
         order = order[size:]
-    assert expected == _play(BatchEngine(forward, max_model_len=512, max_num_seqs=limit, prefill_tokens=budget), arrivals)
+    assert expected == _play(
+        BatchEngine(forward, max_model_len=512, kernels=kernels, max_num_seqs=limit, prefill_tokens=budget), arrivals
+    )
 
 
-def test_a_continued_session_has_the_bits_of_a_fresh_one(engine, model, run, make_request, make_ids):
+def test_a_continued_session_has_the_bits_of_a_fresh_one(engine, model, kernels, run, make_request, make_ids):
     prompt = make_ids(200)
     for turn in range(4):
         (kept,) = run(engine, make_request(f"{turn}", prompt, session="s", max_tokens=30, seed=turn))
-        fresh_engine = BatchEngine(make_forward(model, trainable=False), max_model_len=512)
+        fresh_engine = BatchEngine(make_forward(model, trainable=False, kernels=kernels), max_model_len=512, kernels=kernels)
         (fresh,) = run(fresh_engine, make_request(f"{turn}", prompt, max_tokens=30, seed=turn))
         assert (kept.ids, kept.logprobs) == (fresh.ids, fresh.logprobs)
         prompt = prompt + kept.ids + make_ids(11, turn + 1)
@@ -110,21 +112,24 @@ def test_losing_the_cache_midway_changes_no_bit(engine, run, make_request, make_
     assert (again.ids, again.logprobs) == (undisturbed.ids, undisturbed.logprobs)
 
 
-def test_a_cache_too_small_for_all_changes_no_bit(model, run, make_request, make_ids):
-    forward = make_forward(model, trainable=False)
+def test_a_cache_too_small_for_all_changes_no_bit(model, kernels, run, make_request, make_ids):
+    forward = make_forward(model, trainable=False, kernels=kernels)
     requests = [make_request(str(number), make_ids(230, number), max_tokens=40, seed=number) for number in range(40)]
-    roomy, tight = BatchEngine(forward, max_model_len=512), BatchEngine(forward, max_model_len=512, kv_tokens=1)
+    roomy, tight = (
+        BatchEngine(forward, max_model_len=512, kernels=kernels),
+        BatchEngine(forward, max_model_len=512, kernels=kernels, kv_tokens=1),
+    )
     expected, found = run(roomy, *requests), run(tight, *requests)
     assert tight.stats.prefilled > roomy.stats.prefilled
     assert [(g.ids, g.logprobs) for g in found] == [(g.ids, g.logprobs) for g in expected]
 
 
-def test_the_trial_at_the_start_agrees(model):
-    assert is_reproducible(make_forward(model, trainable=False))
+def test_the_trial_at_the_start_agrees(model, kernels):
+    assert is_reproducible(make_forward(model, trainable=False, kernels=kernels), kernels)
 
 
-def test_the_trial_at_the_start_notices_company(model):
-    forward = make_forward(model, trainable=False)
+def test_the_trial_at_the_start_notices_company(model, kernels):
+    forward = make_forward(model, trainable=False, kernels=kernels)
     usual = forward.logits
     forward.logits = lambda hidden: usual(hidden + 1e-6 * hidden.mean())
-    assert not is_reproducible(forward)
+    assert not is_reproducible(forward, kernels)

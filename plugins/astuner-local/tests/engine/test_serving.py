@@ -46,14 +46,14 @@ def test_the_entry_point_imports_light():
 
 
 @pytest.mark.parametrize("slow_s", [1e9, -1.0], ids=["in the loop", "in a thread"])
-def test_concurrent_agents_get_what_they_get_alone(slow_s, model, run, engine, make_request, make_ids, monkeypatch):
+def test_concurrent_agents_get_what_they_get_alone(slow_s, model, run, kernels, engine, make_request, make_ids, monkeypatch):
     monkeypatch.setattr(serving, "_SLOW_S", slow_s)
     requests = [make_request(str(number), make_ids(5 * number + 3, number), seed=number, max_tokens=40) for number in range(12)]
 
     async def play(engine):
         return await asyncio.gather(*(_collect(engine, request) for request in requests))
 
-    together = _serve(model, play)
+    together = _serve(model, play, compiled=kernels is not None)
     alone = run(engine, *requests)
     assert [(ids, logprobs) for ids, logprobs, _ in together] == [(found.ids, found.logprobs) for found in alone]
     assert [chunks[-1].finish_reason for *_, chunks in together] == [found.finish for found in alone]

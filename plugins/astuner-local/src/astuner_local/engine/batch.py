@@ -12,7 +12,9 @@ from torch import Tensor
 
 from astuner.contract.errors import AstunerError
 from astuner.contract.schema import Request
+from astuner_local.compiled.kernels import fits_kernels
 from astuner_local.engine.attention import StepAttention
+from astuner_local.engine.compiled_attention import CompiledAttention
 from astuner_local.engine.exact_rows import find_row_multiple
 from astuner_local.engine.kv_cache import ROWS, KvCache, round_up
 from astuner_local.engine.placement import Placement
@@ -22,6 +24,7 @@ from astuner_local.engine.slots import Generation
 from astuner_local.trainer.pass_size import CPU_CACHE_BYTES
 
 if TYPE_CHECKING:
+    from astuner_local.compiled.kernels import Kernels
     from astuner_local.forward.seam import Forward
 
 _IDLE_SHARE = 4
@@ -56,11 +59,12 @@ class BatchEngine:
         device: torch.device | str = "cpu",
         kv_tokens: int | None = None,
         prefill_tokens: int = 1024,
+        kernels: Kernels | None = None,
     ) -> None:
         """Run at most `max_num_seqs` requests at once and `prefill_tokens` prompt tokens per step.
 
         The KV cache holds up to `kv_tokens` tokens (default: 4 GiB of them, on CUDA half of the free memory), never less than
-        `ROWS` sequences of `max_model_len`.
+        `ROWS` sequences of `max_model_len`. Attention is computed by `kernels`, if given and fit for the forward's heads.
         """
         self._forward = forward
         self._device = torch.device(device)
@@ -82,6 +86,8 @@ class BatchEngine:
             max_length=max_model_len,
             max_tokens=kv_tokens or self._affordable_tokens(),
         )
+        fits = fits_kernels(forward.num_heads, forward.num_kv_heads, forward.head_dim)
+        self._kernels = kernels if kernels is not None and fits and kernels.dtype == self._cache.dtype else None
         self._sampler: tuple[list[Generation], Sampler] | None = None
         self.stats = EngineStats()
 
@@ -196,32 +202,39 @@ class BatchEngine:
         self._waiting.extendleft(reversed(self._slots.preempted))
         self._slots.preempted.clear()
 
-    def _find_row_multiple(self) -> int:
-        return find_row_multiple(self._cache.dtype, self._device, self._forward.head_dim)
+    def _pad(self, rows: int) -> int:
+        """Return how many rows to compute, so that each gets its bits."""
+        if rows <= self._forward.unpadded_rows:
+            return rows
+        return round_up(rows, find_row_multiple(self._cache.dtype, self._device, self._forward.head_dim))
 
     def _run(self, plan: Plan) -> Tensor:
         """Return the hidden states of all tokens of a step."""
-        multiple = self._find_row_multiple()
-        inputs = plan.lay_out(multiple)
+        inputs = plan.lay_out(self._pad(plan.tokens))
         positions = torch.from_numpy(inputs.positions).to(self._device)
+        ids = torch.from_numpy(inputs.ids).to(self._device)
+        if self._kernels is not None:
+            slots = torch.from_numpy(inputs.rows)
+            compiled = CompiledAttention(self._kernels, self._cache, slots, positions, scale=self._forward.scale)
+            return self._forward.hidden(ids, positions, compiled)
         attend = StepAttention(
             self._cache,
             scale=self._forward.scale,
-            multiple=multiple,
+            multiple=find_row_multiple(self._cache.dtype, self._device, self._forward.head_dim),
             destinations=self._cache.destinations(inputs.rows, inputs.positions),
             positions=positions,
             decoding=plan.rows,
             longest=inputs.longest,
             stretches=[stretch for _, stretch in plan.stretches],
         )
-        return self._forward.hidden(torch.from_numpy(inputs.ids).to(self._device), positions, attend)
+        return self._forward.hidden(ids, positions, attend)
 
     def _sample(self, hidden: Tensor, plan: Plan) -> list[Generation]:
         """Draw a token for every sequence whose last known token has run."""
         if not plan.wanted:
             return []
         rows = [row for _, row in plan.wanted]
-        rows += [0] * (round_up(len(rows), self._find_row_multiple()) - len(rows))
+        rows += [0] * (self._pad(len(rows)) - len(rows))
         logits = self._forward.logits(hidden.index_select(0, torch.tensor(rows, device=self._device)))
         generations = [slot.generation for slot, _ in plan.wanted if slot.generation is not None]
         counts = [len(generation.ids) for generation in generations]

@@ -32,22 +32,22 @@ class KvCache:
         self.dtype = dtype
         self._device = device
         empty = torch.empty(num_kv_heads, 0, head_dim, dtype=dtype, device=device)
-        self._layers = [(empty, empty) for _ in range(num_layers)]
+        self.layers = [(empty, empty) for _ in range(num_layers)]
 
     @property
     def bytes_per_token(self) -> int:
         """Memory of one token over all layers."""
-        return 2 * len(self._layers) * self.num_kv_heads * self._head_dim * self.dtype.itemsize
+        return 2 * len(self.layers) * self.num_kv_heads * self._head_dim * self.dtype.itemsize
 
     def read(self, layer: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
         """Return views [rows * kv_heads, length, head_dim] of the first rows."""
-        keys, values = self._layers[layer]
+        keys, values = self.layers[layer]
         end = rows * self.num_kv_heads
         return keys[:end, :length], values[:end, :length]
 
     def read_row(self, layer: int, row: int, length: int) -> tuple[Tensor, Tensor]:
         """Return views [kv_heads, length, head_dim] of one row."""
-        keys, values = self._layers[layer]
+        keys, values = self.layers[layer]
         heads = slice(row * self.num_kv_heads, (row + 1) * self.num_kv_heads)
         return keys[heads, :length], values[heads, :length]
 
@@ -59,13 +59,13 @@ class KvCache:
 
     def write(self, layer: int, destinations: Tensor, keys: Tensor, values: Tensor) -> None:
         """Store keys and values [n, kv_heads, head_dim]."""
-        for kept, new in zip(self._layers[layer], (keys, values), strict=True):
+        for kept, new in zip(self.layers[layer], (keys, values), strict=True):
             kept.view(-1, self._head_dim).index_copy_(0, destinations, new.reshape(-1, self._head_dim))
 
     def copy(self, source: int, target: int, length: int) -> None:
         """Copy the first tokens of a row."""
         heads = self.num_kv_heads
-        for pair in self._layers:
+        for pair in self.layers:
             for kept in pair:
                 by_row = _view_by_row(kept, heads)
                 by_row[target, :, :length].copy_(by_row[source, :, :length])
@@ -74,7 +74,7 @@ class KvCache:
         """Swap the first tokens of rows, pairwise."""
         target = torch.tensor([*left, *right], device=self._device)
         source = torch.tensor([*right, *left], device=self._device)
-        for pair in self._layers:
+        for pair in self.layers:
             for kept in pair:
                 by_row = _view_by_row(kept, self.num_kv_heads)[:, :, :length]
                 by_row[target] = by_row[source]
@@ -84,7 +84,7 @@ class KvCache:
         self.rows, self.length = rows, length
         source = torch.tensor(list(order), dtype=torch.long, device=self._device)
         layers = []
-        for pair in self._layers:
+        for pair in self.layers:
             made = []
             for kept in pair:
                 new = torch.zeros((rows + 1) * self.num_kv_heads, length, self._head_dim, dtype=self.dtype, device=self._device)
@@ -93,12 +93,12 @@ class KvCache:
                 by_row[: len(order), :, :tokens] = _view_by_row(kept, self.num_kv_heads)[source, :, :tokens]
                 made.append(new)
             layers.append((made[0], made[1]))
-        self._layers = layers
+        self.layers = layers
 
     @torch.inference_mode()
     def clear(self) -> None:
         """Zero everything: a non-finite value would reach the next user of the row, through 0 * nan."""
-        for pair in self._layers:
+        for pair in self.layers:
             for kept in pair:
                 kept.zero_()
 

@@ -9,7 +9,6 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from astuner_local.engine.attention import Stretch
-from astuner_local.engine.kv_cache import round_up
 from astuner_local.engine.slots import Slot
 
 
@@ -36,9 +35,8 @@ class Plan:
     wanted: list[tuple[Slot, int]]
     """The slots that get a token, with the row of hidden states to draw it from."""
 
-    def lay_out(self, multiple: int) -> Inputs:
-        """Lay the tokens out, padded to a multiple."""
-        size = round_up(self.tokens, multiple)
+    def lay_out(self, size: int) -> Inputs:
+        """Lay the tokens out, padded to `size`."""
         ids, positions = np.zeros(size, np.int64), np.zeros(size, np.int64)
         rows = np.full(size, -1, np.int64)
         longest = 1

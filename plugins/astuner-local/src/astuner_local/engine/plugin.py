@@ -32,6 +32,8 @@ class LocalOptions:
     """Prompt tokens computed in one step, between two tokens of decoding requests."""
     threads: int | None = field(default=None, validator=optional(ge(1)))
     """Torch's threads in this process; its own choice when not given."""
+    compiled: bool = True
+    """Compute attention and products of few rows on a CPU by kernels in C, if the machine has a C compiler."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes the GPU when there is one."""
 
@@ -84,6 +86,7 @@ class LocalEngine:
                 max_num_seqs=sequences,
                 kv_tokens=options.kv_tokens,
                 prefill_tokens=options.prefill_tokens,
+                compiled=options.compiled,
             )
 
         return cls(open_serving, Capabilities(weight_updates=True, max_model_len=max_model_len))
@@ -99,10 +102,11 @@ class LocalEngine:
         kv_tokens: int | None = None,
         prefill_tokens: int = 1024,
         version: int = 0,
+        compiled: bool = True,
     ) -> LocalEngine:
         """Make an engine over a live module, which computes in `dtype` (the module's own when None).
 
-        `version` is that of its weights.
+        `version` is that of its weights; `compiled` is the option of that name.
 
         `update_weights(module, version)` serves the module's later weights.
         """
@@ -116,6 +120,7 @@ class LocalEngine:
             kv_tokens=kv_tokens,
             prefill_tokens=prefill_tokens,
             version=version,
+            compiled=compiled,
         )
         return cls(lambda: serving, Capabilities(weight_updates=True, max_model_len=max_model_len))
 

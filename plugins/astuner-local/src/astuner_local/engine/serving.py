@@ -14,6 +14,7 @@ from torch import nn
 
 from astuner.contract.errors import AstunerError
 from astuner.contract.schema import Chunk, Request
+from astuner_local.compiled.kernels import load_kernels
 from astuner_local.device import Device, choose_device
 from astuner_local.engine.batch import BatchEngine, EngineStats
 from astuner_local.engine.reproducible import is_reproducible
@@ -28,8 +29,8 @@ _T = TypeVar("_T")
 
 _SLOW_S = 0.02
 """A step that takes longer runs in a thread, so that it does not block the loop's other tasks."""
-_FLUSH_S = 0.1
-"""How often tokens are handed over: waking a reader for each would cost more than computing it."""
+_FLUSH_S, _FLUSH_READER_S = 0.1, 0.01
+"""How often tokens are handed over, at least and per reader: waking a reader for each would cost more than computing it."""
 
 
 def load(path: str, dtype: str, *, device: Device = "auto", threads: int | None = None) -> nn.Module:
@@ -64,14 +65,17 @@ class Serving:
         kv_tokens: int | None = None,
         prefill_tokens: int = 1024,
         version: int = 0,
+        compiled: bool = True,
     ) -> None:
-        """Prepare, with weights of this version; nothing runs before `start`."""
+        """Prepare, with weights of this version; nothing runs before `start`. `compiled` allows kernels in C."""
         self.paused = False
         self._model = model
         self._dtype: torch.dtype | None = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         self._device = next(model.parameters()).device
         self._settings = TorchSettings.read()
-        self._forward: Forward = make_forward(model, trainable=False, dtype=self._dtype)
+        computes_in = self._dtype or parameter_dtype(model)
+        self._kernels = load_kernels(computes_in, self._device.type) if compiled else None
+        self._forward: Forward = make_forward(model, trainable=False, dtype=self._dtype, kernels=self._kernels)
         self._batch = BatchEngine(
             self._forward,
             max_model_len=max_model_len,
@@ -79,6 +83,7 @@ class Serving:
             device=self._device,
             kv_tokens=kv_tokens,
             prefill_tokens=prefill_tokens,
+            kernels=self._kernels,
         )
         self._version = version
         self._streams: dict[Generation, _Stream] = {}
@@ -97,7 +102,7 @@ class Serving:
     def is_reproducible(self) -> bool:
         """Whether a trial gave the same bits alone and in company; False without a trial where rounding rules it out."""
         exact = (self._dtype or parameter_dtype(self._model)) == torch.float32 and self._device.type == "cpu"
-        return exact and is_reproducible(self._forward)
+        return exact and is_reproducible(self._forward, self._kernels)
 
     def start(self) -> None:
         """Serve in the running event loop."""
@@ -208,7 +213,7 @@ class Serving:
             if generation.done and (stream := self._streams.get(generation)):
                 stream.flush(self._version)
         now = time.monotonic()
-        if now - self._flushed > _FLUSH_S:
+        if now - self._flushed > max(_FLUSH_S, _FLUSH_READER_S * len(self._streams)):
             self._flushed = now
             self._flush_all()
 
@@ -219,7 +224,7 @@ class Serving:
     def _forward_over(self, ref: nn.Module | str | Path) -> Forward:
         device: Any = self._device.type
         model = ref if isinstance(ref, nn.Module) else load(str(ref), "auto", device=device)
-        forward = make_forward(model, trainable=False, dtype=self._dtype)
+        forward = make_forward(model, trainable=False, dtype=self._dtype, kernels=self._kernels)
         for name in ("num_layers", "num_heads", "num_kv_heads", "head_dim", "vocab_size"):
             old, new = getattr(self._forward, name), getattr(forward, name)
             if old != new:

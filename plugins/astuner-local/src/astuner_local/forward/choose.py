@@ -13,13 +13,16 @@ from astuner_local.forward.fused import FusedForward
 from astuner_local.forward.transformers_forward import TransformersForward, UnsupportedModel
 
 if TYPE_CHECKING:
+    from astuner_local.compiled.kernels import Kernels
     from astuner_local.forward.seam import Attend, Forward
 
 _LENGTHS = (7, 12)
 _EXACT, _ROUNDED = 1e-4, 5e-2
 
 
-def make_forward(model: nn.Module, *, trainable: bool, dtype: torch.dtype | None = None) -> Forward:
+def make_forward(
+    model: nn.Module, *, trainable: bool, dtype: torch.dtype | None = None, kernels: Kernels | None = None
+) -> Forward:
     """Return the fastest forward of a model that agrees with the model's own.
 
     `FusedForward` for the families it knows (trainable: without adapters), else `TransformersForward`. Each is compared on two
@@ -28,7 +31,7 @@ def make_forward(model: nn.Module, *, trainable: bool, dtype: torch.dtype | None
     """
     reason = explain_unfusable(model, trainable=trainable)
     if reason is None:
-        fused = FusedForward(model, dtype, trainable=trainable)
+        fused = FusedForward(model, dtype, trainable=trainable, kernels=kernels)
         error = disagreement(fused, model)
         if error <= tolerance(fused.dtype, model) and _reads_right(fused, model):
             return fused

@@ -12,14 +12,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from astuner_local.compiled.operations import make_operations
 from astuner_local.forward.embedding import read_rows
 from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.forward.linear import merge_weight, read_bias
+from astuner_local.forward.operations import Operations, TorchOperations
 from astuner_local.forward.projection import CastWeights, Projection, read_projection
-from astuner_local.forward.rms_norm import rms_norm
 from astuner_local.forward.rotary import Rotary
 
 if TYPE_CHECKING:
+    from astuner_local.compiled.kernels import Kernels
     from astuner_local.forward.seam import Attend
 
 
@@ -29,12 +31,6 @@ class _Dense:
 
     weight: Tensor
     bias: Tensor | None
-
-    def __call__(self, x: Tensor, *, gated: bool = False) -> Tensor:
-        if gated:
-            gate, up = x.chunk(2, -1)
-            x = functional.silu(gate) * up
-        return functional.linear(x, self.weight, self.bias)
 
 
 @frozen(kw_only=True, eq=False)
@@ -64,8 +60,13 @@ class FusedForward:
     with the norm gains folded in, taken again by `refresh`; LoRA adapters are merged into it. Dropout is never applied.
     """
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool) -> None:
-        """Take a module that `families.unfusable` accepts; compute in `dtype` (the parameters' own when None)."""
+    def __init__(
+        self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool, kernels: Kernels | None = None
+    ) -> None:
+        """Take a module that `families.unfusable` accepts; compute in `dtype` (the parameters' own when None).
+
+        Not trainable, it computes by `kernels` of that dtype, if given.
+        """
         base = unwrap_causal_lm(model)
         config = base.config
         attention = base.model.layers[0].self_attn
@@ -86,7 +87,15 @@ class FusedForward:
         self._norm: Tensor | None = None
         self._layers: list[_Layer] = []
         self._casts = CastWeights(self.dtype)
+        self._operations: Operations = TorchOperations()
         self.refresh()
+        if kernels is not None and not trainable:
+            self._operations = make_operations(kernels, self._list_products(), self.head_dim) or self._operations
+
+    @property
+    def unpadded_rows(self) -> int:
+        """Up to as many rows have the bits of many."""
+        return self._operations.unpadded_rows
 
     def hidden(self, ids: Tensor, positions: Tensor, attend: Attend, *, recompute: bool = False) -> Tensor:
         """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
@@ -106,7 +115,7 @@ class FusedForward:
             return functional.linear(hidden, weight, bias).float()
         assert self._head is not None
         with torch.no_grad():
-            return functional.linear(hidden, self._head, self._head_bias).float()
+            return self._operations.linear(hidden, self._head, self._head_bias).float()
 
     @torch.no_grad()
     def pull_logits(self, hidden: Tensor, differentiate: Callable[[Tensor], Tensor]) -> Tensor:
@@ -145,6 +154,15 @@ class FusedForward:
         if base.lm_head.bias is not None:
             self._head_bias = self._copy(self._head_bias, base.lm_head.bias)
 
+    def _list_products(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Return the weights, and biases, of all linear layers of the snapshot."""
+        assert self._head is not None
+        found: list[tuple[Tensor, Tensor | None]] = [(self._head, self._head_bias)]
+        for layer in self._layers:
+            dense = (each for each in (layer.qkv, layer.out, layer.gate_up, layer.down) if isinstance(each, _Dense))
+            found += ((each.weight, each.bias) for each in dense)
+        return found
+
     def _copy(self, kept: Tensor | None, source: Tensor) -> Tensor:
         return source.detach().to(self.dtype, copy=True) if kept is None else kept.copy_(source)
 
@@ -159,10 +177,10 @@ class FusedForward:
         *,
         recompute: bool = False,
     ) -> Tensor:
-        cos, sin = self._rotary(positions)
+        turns = self._rotary(positions)
 
         def apply(index: int, x: Tensor) -> Tensor:
-            return self._apply(layer_at(index), index, x, cos, sin, attend)
+            return self._apply(layer_at(index), index, x, turns, attend)
 
         x = self._cast(read_rows(ids, embedding))  # [N, d]
         for index in range(self.num_layers):
@@ -170,21 +188,27 @@ class FusedForward:
                 x = checkpoint(apply, index, x, use_reentrant=False, preserve_rng_state=False)
             else:
                 x = apply(index, x)
-        return rms_norm(x, self._cast(norm), self._eps)
+        return self._operations.normalize(x, self._cast(norm), self._eps)
 
-    def _apply(self, layer: _Layer, index: int, x: Tensor, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
+    def _apply(self, layer: _Layer, index: int, x: Tensor, turns: Tensor, attend: Attend) -> Tensor:
         """Return the states after a layer, [N, d]."""
-        heads, kv_heads, dim, eps = self.num_heads, self.num_kv_heads, self.head_dim, self._eps
+        heads, kv_heads, dim, eps, do = self.num_heads, self.num_kv_heads, self.head_dim, self._eps, self._operations
         turned = (heads + kv_heads) * dim
-        qkv = layer.qkv(rms_norm(x, layer.norm1, eps))
+        qkv = self._project(layer.qkv, do.normalize(x, layer.norm1, eps))
         qk = qkv[:, :turned].view(-1, heads + kv_heads, dim)
         if layer.qk_gain is not None:
-            qk = rms_norm(qk, layer.qk_gain, eps)
-        qk = self._rotary.rotate(qk, cos, sin)
+            qk = do.normalize(qk, layer.qk_gain, eps)
+        qk = do.rotate(qk, turns)
         v = qkv[:, turned:].view(-1, kv_heads, dim)
         seen = attend(index, qk[:, :heads], qk[:, heads:], v)
-        x = x + layer.out(seen.flatten(1))
-        return x + layer.down(layer.gate_up(rms_norm(x, layer.norm2, eps)), gated=True)
+        x = x + self._project(layer.out, seen.flatten(1))
+        inner = self._project(layer.gate_up, do.normalize(x, layer.norm2, eps))
+        return x + self._project(layer.down, inner, gated=True)
+
+    def _project(self, layers: _Dense | Projection, x: Tensor, *, gated: bool = False) -> Tensor:
+        if isinstance(layers, Projection):
+            return layers(x, gated=gated)
+        return self._operations.linear(self._operations.gate(x) if gated else x, layers.weight, layers.bias)
 
     def _read(self, index: int) -> _Layer:
         """Gather a layer's live parameters, with autograd."""

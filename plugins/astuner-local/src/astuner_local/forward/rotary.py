@@ -27,14 +27,12 @@ class Rotary:
         self._dtype = dtype
         self._table = torch.empty(0, 2, 2 * self.half, dtype=dtype)
 
-    def __call__(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (cosines, signed sines), each [N, 1, head_dim], of positions [N]."""
+    def __call__(self, positions: Tensor) -> Tensor:
+        """Return cosines and signed sines, [N, 2, head_dim], of positions [N]."""
         if positions.device.type != "cpu":
-            rows = self._rows(positions)
-        else:
-            self._grow(int(positions.max()) + 1)
-            rows = self._table.index_select(0, positions)
-        return rows[:, :1], rows[:, 1:]
+            return self._rows(positions)
+        self._grow(int(positions.max()) + 1)
+        return self._table.index_select(0, positions)
 
     def _grow(self, length: int) -> None:
         have = self._table.shape[0]
@@ -50,6 +48,7 @@ class Rotary:
         rows = torch.stack([torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)], 1)
         return (rows * self._scaling).to(self._dtype)
 
-    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Return x [N, heads, head_dim] turned to its positions."""
-        return torch.addcmul(x * cos, x.roll(self.half, -1), sin)
+
+def rotate(x: Tensor, turns: Tensor) -> Tensor:
+    """Return x [N, heads, head_dim] turned to its positions by turns [N, 2, head_dim]."""
+    return torch.addcmul(x * turns[:, :1], x.roll(x.shape[-1] // 2, -1), turns[:, 1:])

@@ -74,6 +74,8 @@ def _find_layers(decoder: nn.Module, number: int) -> list[nn.Module]:
 class TransformersForward:
     """Runs a causal language model of transformers, wrapped by PEFT or not; gradients flow wherever the module lets them."""
 
+    unpadded_rows: int = 0
+
     def __init__(self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool = True) -> None:
         """Take a model; compute in `dtype` (autocast from the parameters' own; that one when None).
 

@@ -1,0 +1,505 @@
+/* What a decoding step spends its time on, on a CPU: attention over the KV cache, and linear layers of few rows.
+
+   Nothing here depends on what shares a step. Each score is one dot product with a fixed order of additions, and the values of a token are summed from position 0 on: what
+   a token gets depends only on its own query and on the keys and values up to it, not on the tokens that it is computed with.
+   Each output of a linear layer is summed in the order of its inputs, which is that of a
+   library's product of many rows: what asks for it tries that first. Compiled for float32, and with -DBFLOAT16 for bfloat16,
+   which is widened where it is read and rounded where it is written. */
+
+#include <math.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef float lanes __attribute__((vector_size(32), aligned(4)));
+typedef int32_t int_lanes __attribute__((vector_size(32), aligned(4)));
+
+#define LANES 8
+#define QUERIES 16 /* Rows of queries that share a walk over the keys. */
+#define KEYS 32    /* Keys and values that stay in the fastest cache for them. */
+
+#ifdef BFLOAT16
+typedef uint16_t real;
+typedef uint16_t real_lanes __attribute__((vector_size(16), aligned(2)));
+static inline lanes load(const real *from) {
+    return (lanes)(__builtin_convertvector(*(const real_lanes *)from, int_lanes) << 16);
+}
+static inline float widen(real value) {
+    uint32_t bits = (uint32_t)value << 16;
+    float result;
+    memcpy(&result, &bits, 4);
+    return result;
+}
+static inline real narrow(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fc0;
+    return (real)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+static inline void store(real *to, lanes values) {
+    for (int at = 0; at < LANES; at++) to[at] = narrow(values[at]);
+}
+#else
+typedef float real;
+static inline lanes load(const real *from) { return *(const lanes *)from; }
+static inline float widen(real value) { return value; }
+static inline real narrow(float value) { return value; }
+static inline void store(real *to, lanes values) { *(lanes *)to = values; }
+#endif
+
+typedef struct {
+    const real *q, *k, *v;
+    real *out, *keys, *values;
+    const int64_t *slots, *positions;
+    int64_t tokens, heads, kv_heads, dim, q_stride, k_stride, v_stride, length;
+    float scale;
+} step;
+
+typedef struct {
+    int64_t first, count, kv_head;
+} item;
+
+typedef struct {
+    const step *step;
+    const item *items;
+    int64_t number, scores;
+    volatile int failed;
+} work;
+
+/* Threads share the items of a job by taking the next one; starting one takes as long as half a million products. */
+typedef struct {
+    void (*run)(void *job, int64_t from, int64_t *next);
+    void *job;
+    int64_t *next;
+} share_of_job;
+
+static void *run_share(void *given) {
+    share_of_job *s = given;
+    s->run(s->job, __sync_fetch_and_add(s->next, 1), s->next);
+    return 0;
+}
+
+static void run_job(void (*run)(void *, int64_t, int64_t *), void *job, int64_t items, double products, int64_t threads) {
+    int64_t next = 0;
+    share_of_job share = {run, job, &next};
+    pthread_t others[64];
+    int started = 0;
+    while (started < threads - 1 && started < 64 && started < items - 1 && products > 2e6) {
+        if (pthread_create(others + started, 0, run_share, &share)) break;
+        started++;
+    }
+    run_share(&share);
+    for (int at = 0; at < started; at++) pthread_join(others[at], 0);
+}
+
+/* Always fused, or never on a processor that cannot: a compiler that fuses some of them would give a row other bits in company. */
+#if defined(__FMA__)
+#include <immintrin.h>
+static inline lanes multiply_add(lanes a, lanes b, lanes sum) { return (lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum); }
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include <arm_neon.h>
+static inline lanes multiply_add(lanes a, lanes b, lanes sum) {
+    union { lanes all; float32x4_t half[2]; } x = {a}, y = {b}, z = {sum};
+    for (int at = 0; at < 2; at++) z.half[at] = vfmaq_f32(z.half[at], x.half[at], y.half[at]);
+    return z.all;
+}
+#else
+static inline lanes multiply_add(lanes a, lanes b, lanes sum) { return a * b + sum; }
+#endif
+
+static inline lanes spread(float value) { return (lanes){value, value, value, value, value, value, value, value}; }
+
+static inline lanes choose(int_lanes wanted, lanes yes, lanes no) {
+    return (lanes)((wanted & (int_lanes)yes) | (~wanted & (int_lanes)no));
+}
+
+static inline lanes exponentiate(lanes x) {
+    /* 2^n * e^r with |r| <= ln(2) / 2, by the polynomial of Cephes' expf; 0 from -87 down. */
+    lanes lowest = spread(-87.0f);
+    int_lanes vanishes = x < lowest;
+    x = choose(vanishes, lowest, x);
+    lanes shifted = x * spread(1.44269504f) + spread(12582912.0f);
+    lanes n = shifted - spread(12582912.0f);
+    lanes r = x - n * spread(0.693359375f);
+    r = r - n * spread(-2.12194440e-4f);
+    lanes y = spread(1.9875691500e-4f);
+    y = multiply_add(y, r, spread(1.3981999507e-3f));
+    y = multiply_add(y, r, spread(8.3334519073e-3f));
+    y = multiply_add(y, r, spread(4.1665795894e-2f));
+    y = multiply_add(y, r, spread(1.6666665459e-1f));
+    y = multiply_add(y, r, spread(5.0000001201e-1f));
+    y = y * r * r + r + spread(1.0f);
+    int_lanes power = (__builtin_convertvector(n, int_lanes) + 127) << 23;
+    y = y * (lanes)power;
+    return choose(vanishes, spread(0.0f), y);
+}
+
+static inline float add_lanes(lanes x) {
+    return ((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7]));
+}
+
+static inline float max_lanes(lanes x) {
+    float most = x[0];
+    for (int at = 1; at < LANES; at++) most = x[at] > most ? x[at] : most;
+    return most;
+}
+
+static inline lanes add_pairs(lanes a, lanes b) {
+    return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) + __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+}
+
+static inline void reduce(const lanes *sums, float *out) {
+    lanes pairs = add_pairs(add_pairs(sums[0], sums[1]), add_pairs(sums[2], sums[3]));
+    for (int at = 0; at < 4; at++) out[at] = pairs[at] + pairs[at + 4];
+}
+
+/* Scores of two queries, or of one, with four keys. */
+static inline __attribute__((always_inline)) void score(
+    const float *one, const float *two, const real *keys, int64_t dim, float *first, float *second, int both) {
+    lanes a[4] = {{0}}, b[4] = {{0}};
+    for (int64_t at = 0; at < dim; at += LANES) {
+        lanes x = *(const lanes *)(one + at), y = both ? *(const lanes *)(two + at) : x;
+        for (int key = 0; key < 4; key++) {
+            lanes k = load(keys + key * dim + at);
+            a[key] = multiply_add(x, k, a[key]);
+            if (both) b[key] = multiply_add(y, k, b[key]);
+        }
+    }
+    reduce(a, first);
+    if (both) reduce(b, second);
+}
+
+/* Add values weighted by the probabilities of `rows` queries, 16 columns (or 8) of them at a time. */
+static inline __attribute__((always_inline)) void weigh(
+    const float *probs, int64_t stride, const real *values, int64_t dim, int64_t begin, int64_t end, float *out, int rows,
+    int wide) {
+    lanes sums[4][2];
+    for (int row = 0; row < rows; row++)
+        for (int part = 0; part < wide; part++) sums[row][part] = *(lanes *)(out + row * dim + part * LANES);
+    for (int64_t at = begin; at < end; at++) {
+        lanes v[2];
+        for (int part = 0; part < wide; part++) v[part] = load(values + at * dim + part * LANES);
+        for (int row = 0; row < rows; row++) {
+            lanes p = spread(probs[row * stride + at]);
+            for (int part = 0; part < wide; part++) sums[row][part] = multiply_add(p, v[part], sums[row][part]);
+        }
+    }
+    for (int row = 0; row < rows; row++)
+        for (int part = 0; part < wide; part++) *(lanes *)(out + row * dim + part * LANES) = sums[row][part];
+}
+
+static void soften(float *scores, int64_t count, int64_t padded) {
+    for (int64_t at = count; at < padded; at++) scores[at] = -INFINITY;
+    lanes most = *(lanes *)scores;
+    for (int64_t at = 0; at < padded; at += LANES) {
+        lanes x = *(lanes *)(scores + at);
+        most = choose(x > most, x, most);
+    }
+    float top = max_lanes(most);
+    lanes total = {0};
+    for (int64_t at = 0; at < padded; at += LANES) {
+        lanes x = *(lanes *)(scores + at);
+        lanes y = exponentiate(x - spread(top));
+        /* A score that is not finite makes the whole row so, as everywhere else: the sampler reports it. */
+        y = choose(x != x, x, y);
+        total += y;
+        *(lanes *)(scores + at) = y;
+    }
+    lanes share = spread(1.0f / add_lanes(total));
+    for (int64_t at = 0; at < padded; at += LANES) *(lanes *)(scores + at) *= share;
+}
+
+static void attend_item(const step *s, const item *it, float *scratch, int64_t scores) {
+    const int64_t dim = s->dim, share = s->heads / s->kv_heads, rows = it->count * share;
+    float *queries = scratch, *sums = queries + QUERIES * dim, *probs = sums + QUERIES * dim;
+    const int64_t start = (s->slots[it->first] * s->kv_heads + it->kv_head) * s->length * dim;
+    const real *keys = s->keys + start, *values = s->values + start;
+    const int64_t position = s->positions[it->first], last = position + it->count;
+    for (int64_t row = 0; row < rows; row++) {
+        const real *q = s->q + (it->first + row / share) * s->q_stride + (it->kv_head * share + row % share) * dim;
+        for (int64_t at = 0; at < dim; at += LANES) *(lanes *)(queries + row * dim + at) = load(q + at) * spread(s->scale);
+    }
+    memset(sums, 0, sizeof(float) * rows * dim);
+    for (int64_t begin = 0; begin < last; begin += KEYS) {
+        int64_t end = begin + KEYS < last ? begin + KEYS : last;
+        for (int64_t row = 0; row < rows; row += 2) {
+            int64_t other = row + 1 < rows ? row + 1 : row;
+            if (position + other / share < begin) continue;
+            const float *one = queries + row * dim, *two = queries + other * dim;
+            float *first = probs + row * scores, *second = probs + other * scores;
+            for (int64_t key = begin; key < end; key += 4) {
+                if (other == row) score(one, one, keys + key * dim, dim, first + key, first + key, 0);
+                else score(one, two, keys + key * dim, dim, first + key, second + key, 1);
+            }
+        }
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t count = position + row / share + 1, padded = (count + LANES - 1) / LANES * LANES;
+        soften(probs + row * scores, count, padded);
+        for (int64_t at = padded; at < last; at++) probs[row * scores + at] = 0.0f;
+    }
+    for (int64_t begin = 0; begin < last; begin += KEYS) {
+        int64_t end = begin + KEYS < last ? begin + KEYS : last;
+        for (int64_t row = 0; row < rows;) {
+            const float *p = probs + row * scores;
+            const int few = rows - row < 4;
+            int64_t column = 0;
+            for (; column + 2 * LANES <= dim; column += 2 * LANES) {
+                if (few) weigh(p, scores, values + column, dim, begin, end, sums + row * dim + column, 1, 2);
+                else weigh(p, scores, values + column, dim, begin, end, sums + row * dim + column, 4, 2);
+            }
+            for (; column < dim; column += LANES) {
+                if (few) weigh(p, scores, values + column, dim, begin, end, sums + row * dim + column, 1, 1);
+                else weigh(p, scores, values + column, dim, begin, end, sums + row * dim + column, 4, 1);
+            }
+            row += few ? 1 : 4;
+        }
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        real *out = s->out + ((it->first + row / share) * s->heads + it->kv_head * share + row % share) * dim;
+        for (int64_t at = 0; at < dim; at++) out[at] = narrow(sums[row * dim + at]);
+    }
+}
+
+static void attend_items(void *given, int64_t from, int64_t *next) {
+    work *w = given;
+    float *scratch = malloc(sizeof(float) * QUERIES * (2 * w->step->dim + w->scores));
+    if (!scratch) {
+        w->failed = 1;
+        return;
+    }
+    for (int64_t at = from; at < w->number; at = __sync_fetch_and_add(next, 1))
+        attend_item(w->step, w->items + at, scratch, w->scores);
+    free(scratch);
+}
+
+/* Store the keys and values of all tokens, then attend. Tokens of slot -1 get zeros, and are stored nowhere.
+   Consecutive tokens of a slot are at consecutive positions. Returns 0, or 1 without enough memory. */
+int attend(const step *s, int64_t threads) {
+    const int64_t share = s->heads / s->kv_heads, most = share > QUERIES ? 1 : QUERIES / share;
+    item *items = malloc(sizeof(item) * (s->tokens * s->kv_heads + 1));
+    if (!items || share > QUERIES) return free(items), 1;
+    int64_t number = 0, longest = 0;
+    double products = 0;
+    for (int64_t token = 0; token < s->tokens; token++) {
+        int64_t slot = s->slots[token], position = s->positions[token];
+        if (slot < 0) {
+            memset(s->out + token * s->heads * s->dim, 0, sizeof(real) * s->heads * s->dim);
+            continue;
+        }
+        if (position + 1 > longest) longest = position + 1;
+        products += (double)(position + 1) * s->heads * s->dim;
+        for (int64_t head = 0; head < s->kv_heads; head++) {
+            int64_t to = ((slot * s->kv_heads + head) * s->length + position) * s->dim;
+            memcpy(s->keys + to, s->k + token * s->k_stride + head * s->dim, sizeof(real) * s->dim);
+            memcpy(s->values + to, s->v + token * s->v_stride + head * s->dim, sizeof(real) * s->dim);
+        }
+    }
+    for (int64_t first = 0; first < s->tokens;) {
+        int64_t count = 1;
+        if (s->slots[first] < 0) {
+            first++;
+            continue;
+        }
+        while (count < most && first + count < s->tokens && s->slots[first + count] == s->slots[first]) count++;
+        for (int64_t head = 0; head < s->kv_heads; head++) items[number++] = (item){first, count, head};
+        first += count;
+    }
+    work shared = {s, items, number, (longest + LANES + KEYS) / LANES * LANES, 0};
+    run_job(attend_items, &shared, number, products, threads);
+    free(items);
+    return shared.failed;
+}
+
+#define AHEAD 32 /* How far ahead of their use weights are fetched. */
+
+typedef struct {
+    const float *x;
+    const real *weight, *bias;
+    real *out;
+    int64_t rows, inner, columns, block;
+} layer;
+
+static inline void transpose(lanes *w) {
+    lanes a[8], b[8];
+    for (int at = 0; at < 8; at += 2) {
+        a[at] = __builtin_shufflevector(w[at], w[at + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        a[at + 1] = __builtin_shufflevector(w[at], w[at + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int at = 0; at < 8; at += 4)
+        for (int one = 0; one < 2; one++) {
+            b[at + 2 * one] = __builtin_shufflevector(a[at + one], a[at + 2 + one], 0, 1, 8, 9, 4, 5, 12, 13);
+            b[at + 2 * one + 1] = __builtin_shufflevector(a[at + one], a[at + 2 + one], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int at = 0; at < 4; at++) {
+        w[at] = __builtin_shufflevector(b[at], b[at + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        w[at + 4] = __builtin_shufflevector(b[at], b[at + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+/* The outputs of `rows` rows in `parts` times 8 columns. */
+static inline __attribute__((always_inline)) void multiply(
+    const layer *l, int64_t row, int64_t column, int rows, int parts) {
+    lanes totals[8][2], sums[8][2];
+    const real *from[2][8];
+    const float *x = l->x + row * l->inner;
+    for (int part = 0; part < parts; part++) {
+        lanes bias = {0};
+        for (int at = 0; at < LANES; at++) {
+            int64_t here = column + part * LANES + at;
+            here = here < l->columns ? here : l->columns - 1;
+            from[part][at] = l->weight + here * l->inner;
+            if (l->bias) bias[at] = widen(l->bias[here]);
+        }
+        for (int at = 0; at < rows; at++) totals[at][part] = bias;
+    }
+    for (int64_t begin = 0; begin < l->inner; begin += l->block) {
+        int64_t end = begin + l->block < l->inner ? begin + l->block : l->inner;
+        for (int at = 0; at < rows; at++)
+            for (int part = 0; part < parts; part++) sums[at][part] = (lanes){0};
+        for (int64_t k = begin; k < end; k += LANES)
+            for (int part = 0; part < parts; part++) {
+                lanes w[8];
+                for (int at = 0; at < LANES; at++) {
+                    __builtin_prefetch(from[part][at] + k + AHEAD);
+                    w[at] = load(from[part][at] + k);
+                }
+                transpose(w);
+                for (int step = 0; step < LANES; step++)
+                    for (int at = 0; at < rows; at++)
+                        sums[at][part] = multiply_add(spread(x[at * l->inner + k + step]), w[step], sums[at][part]);
+            }
+        for (int at = 0; at < rows; at++)
+            for (int part = 0; part < parts; part++) totals[at][part] += sums[at][part];
+    }
+    for (int at = 0; at < rows; at++)
+        for (int part = 0; part < parts; part++)
+            for (int lane = 0; lane < LANES; lane++) {
+                int64_t here = column + part * LANES + lane;
+                if (here < l->columns) l->out[(row + at) * l->columns + here] = narrow(totals[at][part][lane]);
+            }
+}
+
+#define COLUMNS 16 /* Taken by a thread at a time. */
+
+static void multiply_columns(void *given, int64_t from, int64_t *next) {
+    const layer *l = given;
+    for (int64_t at = from; at * COLUMNS < l->columns; at = __sync_fetch_and_add(next, 1)) {
+        int64_t column = at * COLUMNS, row = 0;
+        for (; row + 8 <= l->rows; row += 8) {
+            multiply(l, row, column, 8, 1);
+            multiply(l, row, column + LANES, 8, 1);
+        }
+        if (row + 4 <= l->rows) {
+            multiply(l, row, column, 4, 2);
+            row += 4;
+        }
+        if (row + 2 <= l->rows) {
+            multiply(l, row, column, 2, 2);
+            row += 2;
+        }
+        if (row < l->rows) multiply(l, row, column, 1, 2);
+    }
+}
+
+/* Write x [rows, inner] times weight [columns, inner], transposed, plus bias [columns] or nothing, to out [rows, columns].
+   Sums begin again after each `block` of inputs; it and `inner` are multiples of 8. Returns 0, or 1 without enough memory. */
+int apply_linear(
+    const real *x, const real *weight, const real *bias, real *out, int64_t rows, int64_t inner, int64_t columns, int64_t block,
+    int64_t threads) {
+#ifdef BFLOAT16
+    float *wide = malloc(sizeof(float) * rows * inner);
+    if (!wide) return 1;
+    for (int64_t at = 0; at < rows * inner; at += LANES) *(lanes *)(wide + at) = load(x + at);
+#else
+    const float *wide = x;
+#endif
+    layer l = {wide, weight, bias, out, rows, inner, columns, block};
+    run_job(multiply_columns, &l, (columns + COLUMNS - 1) / COLUMNS, (double)rows * inner * columns, threads);
+#ifdef BFLOAT16
+    free(wide);
+#endif
+    return 0;
+}
+
+/* What is computed row by row, in blocks of rows. */
+typedef struct rowwise {
+    void (*compute)(const struct rowwise *job, int64_t row);
+    const real *x, *other;
+    real *out;
+    int64_t rows, size, heads, all;
+    float eps;
+} rowwise;
+
+#define ROWS 32
+
+static void compute_rows(void *given, int64_t from, int64_t *next) {
+    const rowwise *job = given;
+    for (int64_t at = from; at * ROWS < job->rows; at = __sync_fetch_and_add(next, 1))
+        for (int64_t row = at * ROWS; row < job->rows && row < (at + 1) * ROWS; row++) job->compute(job, row);
+}
+
+static void run_rows(rowwise job, int64_t products, int64_t threads) {
+    run_job(compute_rows, &job, (job.rows + ROWS - 1) / ROWS, (double)products, threads);
+}
+
+static void normalize_row(const rowwise *job, int64_t row) {
+    const real *x = job->x + row * job->size, *gain = job->other ? job->other + row % job->heads * job->size : 0;
+    real *out = job->out + row * job->size;
+    lanes squares = {0};
+    for (int64_t at = 0; at < job->size; at += LANES) {
+        lanes here = load(x + at);
+        squares = multiply_add(here, here, squares);
+    }
+    lanes rate = spread(1.0f / sqrtf(add_lanes(squares) / (float)job->size + job->eps));
+    for (int64_t at = 0; at < job->size; at += LANES) {
+        lanes here = load(x + at) * rate;
+        store(out + at, gain ? here * load(gain + at) : here);
+    }
+}
+
+/* Write x [rows, size], each row divided by the root of its mean square plus eps, times gain [gains, size], of which row i takes
+   i modulo `gains`, or nothing. */
+void normalize(
+    const real *x, const real *gain, real *out, int64_t rows, int64_t size, int64_t gains, float eps, int64_t threads) {
+    run_rows((rowwise){normalize_row, x, gain, out, rows, size, gains, 0, eps}, rows * size, threads);
+}
+
+static void gate_row(const rowwise *job, int64_t row) {
+    const real *x = job->x + row * 2 * job->size;
+    real *out = job->out + row * job->size;
+    for (int64_t at = 0; at < job->size; at += LANES) {
+        lanes here = load(x + at), most = choose(here < spread(-87.0f), spread(87.0f), -here);
+        store(out + at, here / (spread(1.0f) + exponentiate(most)) * load(x + job->size + at));
+    }
+}
+
+/* Write silu(gate) * up of x [rows, 2 * size], which is gate then up. */
+void apply_gate(const real *x, real *out, int64_t rows, int64_t size, int64_t threads) {
+    run_rows((rowwise){gate_row, x, 0, out, rows, size, 1, 0, 0}, 8 * rows * size, threads);
+}
+
+static void rotate_row(const rowwise *job, int64_t row) {
+    const int64_t dim = job->size, half = dim / 2;
+    const real *turns = job->other + row * 2 * dim;
+    for (int64_t head = 0; head < job->heads; head++) {
+        real *one = job->out + row * job->all + head * dim, *two = one + half;
+        for (int64_t at = 0; at < half; at += LANES / 2) {
+        float a[LANES], b[LANES], c[LANES], d[LANES];
+            for (int lane = 0; lane < LANES / 2; lane++) {
+                float cos_one = widen(turns[at + lane]), cos_two = widen(turns[half + at + lane]);
+                float sin_one = widen(turns[dim + at + lane]), sin_two = widen(turns[dim + half + at + lane]);
+                a[lane] = widen(one[at + lane]), b[lane] = widen(two[at + lane]);
+                c[lane] = a[lane] * cos_one + b[lane] * sin_one, d[lane] = b[lane] * cos_two + a[lane] * sin_two;
+            }
+            for (int lane = 0; lane < LANES / 2; lane++) one[at + lane] = narrow(c[lane]), two[at + lane] = narrow(d[lane]);
+        }
+    }
+}
+
+/* Turn the first `heads` heads of rows of x, `stride` apart, in place: x * cos + (x with its halves exchanged) * sin, with
+   turns [rows, 2, dim]; dim is a multiple of 8. */
+void rotate(real *x, const real *turns, int64_t rows, int64_t stride, int64_t heads, int64_t dim, int64_t threads) {
+    run_rows((rowwise){rotate_row, 0, turns, x, rows, dim, heads, stride, 0}, rows * heads * dim, threads);
+}
