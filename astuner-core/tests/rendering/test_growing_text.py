@@ -226,14 +226,14 @@ def check_requests(renderer: TemplateRenderer, asked: Sequence[tuple[list[dict[s
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=int(os.environ.get("ASTUNER_RENDERINGS", "20")), deadline=None)
+@settings(max_examples=int(os.environ.get("ASTUNER_RENDERINGS", "8")), deadline=None)
 @given(asked=requests())
 def test_any_requests_are_rendered_as_from_scratch(family: str, asked: list[Any]) -> None:
     check_requests(official_renderer(family), asked)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(asked=requests())
 def test_any_requests_are_rendered_as_from_scratch_by_any_template(name: str, asked: list[Any]) -> None:
     check_requests(made_renderer(name), asked)
