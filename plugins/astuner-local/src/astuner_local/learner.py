@@ -140,7 +140,7 @@ def open_learner(
     deterministic = device == "cpu" if options.deterministic is None else options.deterministic
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
     # It helps to find a read of what was never written, and costs a sweep over each new tensor.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # set by name
     torch_settings = TorchSettings.read()
     control.notify(f"loading {checkpoint or config.model.path}", "info")
     torch.manual_seed(run.seed)  # new adapters are drawn at random

@@ -149,7 +149,7 @@ def make_protocol(limits: ServerLimits) -> Any:
                 self.begun, self._head_bytes = self.loop.time(), 0
             self.reads_head, self._body_bytes = True, 0
             super().on_message_begin()
-            self.scope["extensions"] = {LEAVING: self._watch}
+            self.scope["extensions"] = {LEAVING: self._watch}  # type: ignore[dict-item]  # a function, as an extension may be
 
         def on_header(self, name: bytes, value: bytes) -> None:
             self._count_head(len(name) + len(value) + FIELD_BYTES)

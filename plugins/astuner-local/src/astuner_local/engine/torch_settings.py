@@ -13,12 +13,12 @@ from attrs import frozen
 
 def _read_determinism() -> tuple[bool, bool, bool]:
     on, only_warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    return on, only_warns, torch.utils.deterministic.fill_uninitialized_memory
+    return on, only_warns, torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # set by name
 
 
 def _write_determinism(found: tuple[bool, bool, bool]) -> None:
     torch.use_deterministic_algorithms(found[0], warn_only=found[1])
-    torch.utils.deterministic.fill_uninitialized_memory = found[2]
+    torch.utils.deterministic.fill_uninitialized_memory = found[2]  # type: ignore[attr-defined]  # as above
 
 
 def _flushes_denormals() -> bool:

@@ -108,7 +108,7 @@ class _Pieces:
         return [weight.shape[0] for weight in self.projection.weights]
 
     def split(self, columns: Tensor) -> Sequence[Tensor]:
-        return columns.split(self.sizes, 1)
+        return torch.split(columns, list(self.sizes), 1)
 
 
 class _Project(torch.autograd.Function):
@@ -150,7 +150,7 @@ class _Project(torch.autograd.Function):
         needs_x, wanted = ctx.needs_input_grad[0], iter(ctx.needs_input_grad[3:])
         found: list[Tensor | None] = []
         whole = grad.t() @ entered if projection.cast is not None and any(ctx.needs_input_grad[3 : 3 + len(columns)]) else None
-        of_weights = columns if whole is None else whole.split([piece.shape[1] for piece in columns])
+        of_weights = columns if whole is None else torch.split(whole, [piece.shape[1] for piece in columns])
         for weight, piece in zip(projection.weights, of_weights, strict=True):
             if not next(wanted):
                 found.append(None)

@@ -23,8 +23,11 @@ class Forward(Protocol):
     head_dim: int
     vocab_size: int
     scale: float
-    unpadded_rows: int
-    """Up to as many rows have the bits of many; more are padded by the caller where bits are promised."""
+
+    @property
+    def unpadded_rows(self) -> int:
+        """Up to as many rows have the bits of many; more are padded by the caller where bits are promised."""
+        ...
 
     def hidden(self, ids: Tensor, positions: Tensor, attend: Attend, *, recompute: bool = False) -> Tensor:
         """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N].

@@ -160,7 +160,8 @@ def _differentiate(
         return scores.pull(slope)
 
     gradient = forward.pull_logits(hidden, differentiate)
-    return gradient, *results
+    sums, drift = results
+    return gradient, sums, drift
 
 
 @torch.no_grad()
