@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
+from fcntl import LOCK_EX, LOCK_UN, flock
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,16 @@ def test_only_what_was_asked_for_is() -> None:
     with select_breakpoints(("A",)):
         assert [is_selected("A"), is_selected("B")] == [True, False]
     assert read_tags() == ()
+
+
+def test_one_of_several_processes_records_a_word_first() -> None:
+    with select_breakpoints(("A",)), Path(os.environ[REACHED]).open("a") as other, ThreadPoolExecutor(2) as pool:
+        flock(other, LOCK_EX)  # as another process holds it that looks whether the word is there
+        found = [pool.submit(note_first, "B") for _ in range(2)]
+        assert wait(found, timeout=0.3).done == set()
+        flock(other, LOCK_UN)
+        assert sorted(one.result() for one in found) == [False, True]
+        assert not note_first("B")
 
 
 def test_all_is_every_tag() -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from types import FrameType
 
@@ -91,14 +92,16 @@ def select_breakpoints(tags: tuple[str, ...]) -> Iterator[BreakpointSelection]:
 
 
 def note_first(word: str) -> bool:
-    """Record a word for the whole run; return whether it is new."""
-    first = word not in _read_noted()
-    path = os.environ.get(REACHED)
-    if first and path is not None:
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(f"{word}\n")
-    elif first:
+    """Record a word for the whole run; return whether it is new, in one of its processes alone."""
+    if (path := os.environ.get(REACHED)) is None:
+        first = word not in _here
         _here.add(word)
+        return first
+    with Path(path).open("a+", encoding="utf-8") as file:
+        flock(file, LOCK_EX)
+        file.seek(0)
+        first = word not in file.read().splitlines()
+        file.write(f"{word}\n" * first)
     return first
 
 
