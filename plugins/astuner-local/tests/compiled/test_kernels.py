@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import subprocess
 
 import pytest
@@ -14,6 +15,7 @@ from astuner_local.compiled.kernels import FEW, Kernels, find_fault, load_kernel
 from astuner_local.compiled.operations import make_operations
 
 DTYPES = [torch.float32, torch.bfloat16]
+needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,7 @@ def _break(tmp_path, monkeypatch, right: str, wrong: str) -> None:
     monkeypatch.setattr(kernels, "build_kernels", lambda *, bfloat16: build_kernels(bfloat16=bfloat16, source=broken))
 
 
+@needs_compiler
 @pytest.mark.parametrize(
     ("right", "wrong", "fault"),
     [
@@ -70,6 +73,7 @@ def test_the_engine_computes_without_a_compiler(monkeypatch, caplog):
     assert "none of cc, gcc, clang is installed" in caplog.text
 
 
+@needs_compiler
 def test_a_compiler_that_fails_is_named(tmp_path, monkeypatch, caplog):
     _break(tmp_path, monkeypatch, "#include <math.h>", "#error broken")
     with caplog.at_level(logging.INFO):
@@ -78,6 +82,7 @@ def test_a_compiler_that_fails_is_named(tmp_path, monkeypatch, caplog):
     assert "broken" in caplog.text
 
 
+@needs_compiler
 def test_a_library_is_built_once(monkeypatch):
     first = build_kernels(bfloat16=False)
     monkeypatch.setattr(subprocess, "run", None)
