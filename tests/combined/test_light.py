@@ -98,4 +98,4 @@ def test_the_configuration_reference_is_the_typed_model():
     written = (docs / "configuration.md").read_text(encoding="utf-8")
     code = f"import sys; sys.path.insert(0, {str(docs)!r}); import write_configuration as w; sys.stdout.write(w.document())"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert made == written, "run: python docs/write_configuration.py"
+    assert made == written, f"run: {sys.executable} docs/write_configuration.py"
