@@ -130,6 +130,7 @@ def run_ours(arguments: argparse.Namespace) -> dict[str, Any]:
     from transformers import AutoTokenizer
 
     from astuner.contract.schema import Request, Sample, Sampling
+    from astuner_local.compiled.kernels import load_kernels
     from astuner_local.engine.batch import BatchEngine
     from astuner_local.forward.choose import make_forward
     from astuner_local.trainer.model_io import load_model
@@ -163,10 +164,12 @@ def run_ours(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.first:
         return compare_with_trl(model, options, arguments.first, make_row)
     trainer = Trainer(model, options)
+    kernels = load_kernels(getattr(torch, dtype), "cpu")
     engine = BatchEngine(
-        make_forward(model, trainable=False, dtype=getattr(torch, dtype)),
+        make_forward(model, trainable=False, dtype=getattr(torch, dtype), kernels=kernels),
         max_model_len=256,
         max_num_seqs=arguments.prompts * SAMPLES,
+        kernels=kernels,
     )
     prompts = read_prompts(arguments.task)
     seconds, rollout, tokens = [], [], []

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from astuner_local.trainer.logprobs import compute_logprobs, find_kept, score_tokens
+from astuner_local.trainer.logprobs import compute_logprobs, count_rows_at_once, find_kept, score_tokens
 from astuner_local.trainer.options import TrainerOptions
 
 
@@ -74,3 +74,9 @@ def test_a_sampled_token_outside_of_the_kept_set_is_put_back():
 
 def test_logits_of_half_the_vocabulary_left_out_give_a_finite_entropy(logits, targets):
     assert score_tokens(logits, targets, TrainerOptions(top_p=0.3)).entropy.isfinite().all()
+
+
+@pytest.mark.parametrize(("rows", "at_once"), [(0, 1), (1, 1), (100, 100), (101, 51), (174, 87), (201, 67)])
+def test_logits_are_computed_in_pieces_of_about_one_size(rows, at_once):
+    options = TrainerOptions(logits_per_pass=1000)
+    assert count_rows_at_once(options, rows, 10, torch.device("cpu")) == at_once

@@ -312,7 +312,10 @@ int attend(const step *s, int64_t threads) {
     return shared.failed;
 }
 
-#define AHEAD 32 /* How far ahead of their use weights are fetched. */
+#define COLUMNS 16 /* Taken by a thread at a time. */
+#define INPUTS 96  /* Most inputs whose weights are laid out at a time. */
+#define TOGETHER 48 /* Most rows that are computed by weights once laid out. */
+#define AHEAD 48   /* How many weights before their use they are fetched. */
 
 typedef struct {
     const float *x;
@@ -338,69 +341,80 @@ static inline void transpose(lanes *w) {
     }
 }
 
-/* The outputs of `rows` rows in `parts` times 8 columns. */
-static inline __attribute__((always_inline)) void multiply(
-    const layer *l, int64_t row, int64_t column, int rows, int parts) {
-    lanes totals[8][2], sums[8][2];
-    const real *from[2][8];
-    const float *x = l->x + row * l->inner;
-    for (int part = 0; part < parts; part++) {
-        lanes bias = {0};
+/* Lay out the weights of `count` inputs as [count, COLUMNS]. */
+static void lay_out(const layer *l, int64_t column, int64_t begin, int64_t count, lanes *laid) {
+    for (int part = 0; part < 2; part++) {
+        const real *from[LANES];
         for (int at = 0; at < LANES; at++) {
             int64_t here = column + part * LANES + at;
-            here = here < l->columns ? here : l->columns - 1;
-            from[part][at] = l->weight + here * l->inner;
-            if (l->bias) bias[at] = widen(l->bias[here]);
+            from[at] = l->weight + (here < l->columns ? here : l->columns - 1) * l->inner + begin;
         }
-        for (int at = 0; at < rows; at++) totals[at][part] = bias;
-    }
-    for (int64_t begin = 0; begin < l->inner; begin += l->block) {
-        int64_t end = begin + l->block < l->inner ? begin + l->block : l->inner;
-        for (int at = 0; at < rows; at++)
-            for (int part = 0; part < parts; part++) sums[at][part] = (lanes){0};
-        for (int64_t k = begin; k < end; k += LANES)
-            for (int part = 0; part < parts; part++) {
-                lanes w[8];
-                for (int at = 0; at < LANES; at++) {
-                    __builtin_prefetch(from[part][at] + k + AHEAD);
-                    w[at] = load(from[part][at] + k);
-                }
-                transpose(w);
-                for (int step = 0; step < LANES; step++)
-                    for (int at = 0; at < rows; at++)
-                        sums[at][part] = multiply_add(spread(x[at * l->inner + k + step]), w[step], sums[at][part]);
+        for (int64_t k = 0; k < count; k += LANES) {
+            lanes w[LANES];
+            for (int at = 0; at < LANES; at++) {
+                __builtin_prefetch(from[at] + k + AHEAD);
+                w[at] = load(from[at] + k);
             }
-        for (int at = 0; at < rows; at++)
-            for (int part = 0; part < parts; part++) totals[at][part] += sums[at][part];
+            transpose(w);
+            for (int at = 0; at < LANES; at++) laid[2 * (k + at) + part] = w[at];
+        }
     }
-    for (int at = 0; at < rows; at++)
-        for (int part = 0; part < parts; part++)
-            for (int lane = 0; lane < LANES; lane++) {
-                int64_t here = column + part * LANES + lane;
-                if (here < l->columns) l->out[(row + at) * l->columns + here] = narrow(totals[at][part][lane]);
-            }
 }
 
-#define COLUMNS 16 /* Taken by a thread at a time. */
+/* Add the products of `count` inputs of `rows` rows to their sums, and fetch what is laid out next, a line an input. */
+static inline __attribute__((always_inline)) void multiply(
+    const float *x, int64_t inner, const lanes *laid, int64_t count, lanes *sums, int rows, const real *next) {
+    lanes here[6][2];
+    for (int row = 0; row < rows; row++)
+        for (int part = 0; part < 2; part++) here[row][part] = sums[2 * row + part];
+    for (int64_t k = 0; k < count; k++) {
+        __builtin_prefetch(next + k % COLUMNS * inner + k / COLUMNS * (64 / (int64_t)sizeof(real)));
+        for (int row = 0; row < rows; row++) {
+            lanes one = spread(x[row * inner + k]);
+            for (int part = 0; part < 2; part++) here[row][part] = multiply_add(one, laid[2 * k + part], here[row][part]);
+        }
+    }
+    for (int row = 0; row < rows; row++)
+        for (int part = 0; part < 2; part++) sums[2 * row + part] = here[row][part];
+}
+
+static void multiply_rows(
+    const float *x, int64_t inner, const lanes *laid, int64_t count, lanes *sums, int64_t rows, const real *next) {
+    for (; rows >= 6; rows -= 6, x += 6 * inner, sums += 12) multiply(x, inner, laid, count, sums, 6, next);
+    for (; rows >= 4; rows -= 4, x += 4 * inner, sums += 8) multiply(x, inner, laid, count, sums, 4, next);
+    for (; rows >= 2; rows -= 2, x += 2 * inner, sums += 4) multiply(x, inner, laid, count, sums, 2, next);
+    if (rows) multiply(x, inner, laid, count, sums, 1, next);
+}
+
+/* The outputs of `rows` rows in COLUMNS columns. */
+static void multiply_block(const layer *l, int64_t column, int64_t row, int64_t rows, int64_t most) {
+    lanes laid[2 * INPUTS] __attribute__((aligned(64))), sums[2 * TOGETHER], totals[2 * TOGETHER], bias[2] = {{0}};
+    const int64_t left = l->columns - column, columns = left < COLUMNS ? left : COLUMNS;
+    for (int at = 0; l->bias && at < columns; at++) bias[at / LANES][at % LANES] = widen(l->bias[column + at]);
+    for (int at = 0; at < 2 * rows; at++) totals[at] = bias[at % 2];
+    for (int64_t begin = 0; begin < l->inner; begin += l->block) {
+        const int64_t end = begin + l->block < l->inner ? begin + l->block : l->inner;
+        memset(sums, 0, sizeof(lanes) * 2 * rows);
+        for (int64_t at = begin, count; at < end; at += count) {
+            count = end - at < most ? end - at : most;
+            lay_out(l, column, at, count, laid);
+            const int64_t next = at + count < l->inner ? column * l->inner + at + count : (column + columns) % l->columns * l->inner;
+            multiply_rows(l->x + row * l->inner + at, l->inner, laid, count, sums, rows, l->weight + next);
+        }
+        for (int at = 0; at < 2 * rows; at++) totals[at] += sums[at];
+    }
+    for (int64_t at = 0; at < rows; at++)
+        for (int lane = 0; lane < columns; lane++)
+            l->out[(row + at) * l->columns + column + lane] = narrow(totals[2 * at + lane / LANES][lane % LANES]);
+}
 
 static void multiply_columns(void *given, int64_t from, int64_t *next) {
     const layer *l = given;
-    for (int64_t at = from; at * COLUMNS < l->columns; at = __sync_fetch_and_add(next, 1)) {
-        int64_t column = at * COLUMNS, row = 0;
-        for (; row + 8 <= l->rows; row += 8) {
-            multiply(l, row, column, 8, 1);
-            multiply(l, row, column + LANES, 8, 1);
-        }
-        if (row + 4 <= l->rows) {
-            multiply(l, row, column, 4, 2);
-            row += 4;
-        }
-        if (row + 2 <= l->rows) {
-            multiply(l, row, column, 2, 2);
-            row += 2;
-        }
-        if (row < l->rows) multiply(l, row, column, 1, 2);
-    }
+    const int64_t block = l->block < l->inner ? l->block : l->inner, parts = (block + INPUTS - 1) / INPUTS;
+    const int64_t most = (block + LANES * parts - 1) / (LANES * parts) * LANES;
+    for (int64_t at = from; at * COLUMNS < l->columns; at = __sync_fetch_and_add(next, 1))
+        for (int64_t row = 0; row < l->rows; row += TOGETHER)
+            multiply_block(l, at * COLUMNS, row, l->rows - row < TOGETHER ? l->rows - row : TOGETHER, most);
 }
 
 /* Write x [rows, inner] times weight [columns, inner], transposed, plus bias [columns] or nothing, to out [rows, columns].

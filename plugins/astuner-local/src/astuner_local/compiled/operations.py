@@ -66,14 +66,14 @@ def _multiplies_bfloat16() -> bool:
 def _find_block(kernels: Kernels, columns: int, inner: int, biased: bool, threads: int) -> int:
     """Return after how many inputs torch begins a new sum, at any number of rows; 0 if the kernel cannot follow it."""
     draw = torch.Generator().manual_seed(0)
-    rows = max(48, min(_MANY, _MOST_PRODUCTS // (columns * inner)))
+    rows = max(2 * FEW, min(_MANY, _MOST_PRODUCTS // (columns * inner)))
     x, weight = torch.randn(rows, inner, generator=draw), torch.randn(columns, inner, generator=draw)
     bias = torch.randn(columns, generator=draw) if biased else None
     many = functional.linear(x, weight, bias)
     halves = [-(-inner // parts) for parts in (1, 2, 3)]
     for block in dict.fromkeys([*halves, *_LENGTHS]):
         if block % LANES == 0 and all(
-            torch.equal(kernels.multiply(x[:few], weight, bias, block), many[:few]) for few in (FEW, FEW - 1, 1)
+            torch.equal(kernels.multiply(x[:few], weight, bias, block), many[:few]) for few in (1, FEW - 1, FEW)
         ):
             return block
     return 0

@@ -46,12 +46,6 @@ class _Layer:
     gate_up: _Dense | Projection
     down: _Dense | Projection
 
-    def tensors(self) -> list[Tensor]:
-        """Return the copies that exist, in a fixed order."""
-        dense = [each for each in (self.qkv, self.out, self.gate_up, self.down) if isinstance(each, _Dense)]
-        found = (*(part for each in dense for part in (each.weight, each.bias)), self.qk_gain)
-        return [tensor for tensor in found if tensor is not None]
-
 
 class FusedForward:
     """Runs a Llama, Mistral, Qwen2 or Qwen3 module by its weights.
@@ -140,13 +134,8 @@ class FusedForward:
             self._casts.clear()
             return
         base = self._base
-        for index, layer in enumerate(base.model.layers):
-            fresh = self._fold(layer)
-            if index == len(self._layers):
-                self._layers.append(fresh)
-            else:
-                for mine, new in zip(self._layers[index].tensors(), fresh.tensors(), strict=True):
-                    mine.copy_(new)
+        kept = self._layers or [None] * self.num_layers
+        self._layers = [self._fold(*pair) for pair in zip(base.model.layers, kept, strict=True)]
         tied = base.lm_head.weight is base.model.embed_tokens.weight
         self._embedding = self._copy(self._embedding, base.model.embed_tokens.weight)
         self._norm = self._copy(self._norm, base.model.norm.weight)
@@ -236,26 +225,32 @@ class FusedForward:
         weight = self._cast(head.weight) if live else self._casts("head", [head.weight])
         return head.weight if weight is None else weight, None if head.bias is None else self._cast(head.bias)
 
-    def _fold(self, layer: Any) -> _Layer:
-        """Copy a layer's weights, norm gains folded in and adapters merged."""
+    def _fold(self, layer: Any, kept: _Layer | None) -> _Layer:
+        """Copy a layer's weights, norm gains folded in and adapters merged, to where `kept` has them."""
         attention, mlp = layer.self_attn, layer.mlp
         norm1, norm2 = layer.input_layernorm.weight.detach(), layer.post_attention_layernorm.weight.detach()
         gain = self._qk_gain(attention)
         return _Layer(
             norm1=None,
-            qkv=self._stack((attention.q_proj, attention.k_proj, attention.v_proj), norm1),
+            qkv=self._stack(kept and kept.qkv, (attention.q_proj, attention.k_proj, attention.v_proj), norm1),
             qk_gain=None if gain is None else gain.detach(),
-            out=self._stack((attention.o_proj,)),
+            out=self._stack(kept and kept.out, (attention.o_proj,)),
             norm2=None,
-            gate_up=self._stack((mlp.gate_proj, mlp.up_proj), norm2),
-            down=self._stack((mlp.down_proj,)),
+            gate_up=self._stack(kept and kept.gate_up, (mlp.gate_proj, mlp.up_proj), norm2),
+            down=self._stack(kept and kept.down, (mlp.down_proj,)),
         )
 
-    def _stack(self, modules: Sequence[nn.Module], gain: Tensor | None = None) -> _Dense:
+    def _stack(self, kept: _Dense | Projection | None, modules: Sequence[nn.Module], gain: Tensor | None = None) -> _Dense:
         merged = [merge_weight(module) for module in modules]
-        weight = merged[0].to(self.dtype, copy=True) if gain is None else self._cast(torch.cat(merged) * gain)
+        rows, inner = [weight.shape[0] for weight in merged], merged[0].shape[1]
+        stacked = kept.weight if isinstance(kept, _Dense) else merged[0].new_empty(sum(rows), inner, dtype=self.dtype)
+        for weight, piece in zip(merged, stacked.split(rows), strict=True):
+            if gain is None:
+                piece.copy_(weight)
+            else:
+                torch.mul(weight, gain, out=piece)
         biases = [bias for module in modules if (bias := read_bias(module)) is not None]
-        return _Dense(weight, self._cast(torch.cat(biases)) if biases else None)
+        return _Dense(stacked, self._cast(torch.cat(biases)) if biases else None)
 
     def _qk_gain(self, attention: Any) -> Tensor | None:
         if not hasattr(attention, "q_norm"):

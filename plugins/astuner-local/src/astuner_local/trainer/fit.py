@@ -26,7 +26,7 @@ def measure_fit(forward: Forward, batches: Sequence[MicroBatch], options: Traine
     for batch in batches:
         hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
         wanted = hidden.index_select(0, batch.predictors)  # [R, d]
-        rows_per_pass = count_rows_at_once(options, forward.vocab_size, wanted.device)
+        rows_per_pass = count_rows_at_once(options, len(wanted), forward.vocab_size, wanted.device)
         first: list[Tensor] = []
         # In pieces, as in training: never all logits [R, vocab] at once.
         pieces = zip(torch.split(wanted, rows_per_pass), torch.split(batch.targets, rows_per_pass), strict=True)

@@ -19,9 +19,11 @@ from astuner_local.trainer.pass_size import count_logits
 _LEFT_OUT = -1e9
 
 
-def count_rows_at_once(options: TrainerOptions, vocab_size: int, device: torch.device) -> int:
-    """Return of how many rows the logits are held at once."""
-    return max(1, count_logits(options.logits_per_pass, cuda=device.type == "cuda") // vocab_size)
+def count_rows_at_once(options: TrainerOptions, rows: int, vocab_size: int, device: torch.device) -> int:
+    """Return of how many of some rows the logits are held at once, so that all pieces are about as large."""
+    most = max(1, count_logits(options.logits_per_pass, cuda=device.type == "cuda") // vocab_size)
+    pieces = max(1, -(-rows // most))
+    return max(1, -(-rows // pieces))
 
 
 @frozen(eq=False)

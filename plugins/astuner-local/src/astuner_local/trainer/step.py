@@ -106,7 +106,7 @@ def accumulate(
     attend = attend_over(batch.plan, forward.scale)
     hidden = forward.hidden(batch.ids, batch.positions, attend, recompute=batch.recompute)  # [N, d]
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
-    rows_per_pass = count_rows_at_once(options, forward.vocab_size, wanted.device)
+    rows_per_pass = count_rows_at_once(options, len(wanted), forward.vocab_size, wanted.device)
     gradients, sums, largest = [], [], []
     # The loss is a sum over tokens, so the logits are differentiated and freed in pieces: never all of [R, vocab].
     for start in range(0, len(wanted), rows_per_pass):
@@ -169,6 +169,6 @@ def logprobs(forward: Forward, batch: MicroBatch, options: TrainerOptions) -> Te
     """Return the log-probabilities [R] of the trained tokens of a pass under some weights."""
     hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
-    rows_per_pass = count_rows_at_once(options, forward.vocab_size, wanted.device)
+    rows_per_pass = count_rows_at_once(options, len(wanted), forward.vocab_size, wanted.device)
     pieces = zip(torch.split(wanted, rows_per_pass), torch.split(batch.targets, rows_per_pass), strict=True)
     return torch.cat([compute_logprobs(forward.logits(piece), targets, options) for piece, targets in pieces])
