@@ -73,9 +73,9 @@ def test_refresh_takes_over_every_weight(make_model, packed_logits, own_logits, 
 
 def test_refresh_allocates_no_second_copy(make_model):
     forward = FusedForward(make_model("qwen2"), trainable=False)
-    before = [tensor.data_ptr() for layer in forward._layers for tensor in layer.tensors()]
+    before = [weight.data_ptr() for weight, _ in forward._list_products()]
     forward.refresh()
-    assert before == [tensor.data_ptr() for layer in forward._layers for tensor in layer.tensors()]
+    assert before == [weight.data_ptr() for weight, _ in forward._list_products()]
 
 
 def test_inference_records_no_graph(make_model, packed_logits, sequences):
