@@ -134,7 +134,7 @@ class FusedForward:
             self._casts.clear()
             return
         base = self._base
-        kept = self._layers or [None] * self.num_layers
+        kept: list[_Layer | None] = [*self._layers] or [None] * self.num_layers
         self._layers = [self._fold(*pair) for pair in zip(base.model.layers, kept, strict=True)]
         tied = base.lm_head.weight is base.model.embed_tokens.weight
         self._embedding = self._copy(self._embedding, base.model.embed_tokens.weight)
@@ -230,21 +230,22 @@ class FusedForward:
         attention, mlp = layer.self_attn, layer.mlp
         norm1, norm2 = layer.input_layernorm.weight.detach(), layer.post_attention_layernorm.weight.detach()
         gain = self._qk_gain(attention)
+        qkv, out, gate_up, down = (None,) * 4 if kept is None else (kept.qkv, kept.out, kept.gate_up, kept.down)
         return _Layer(
             norm1=None,
-            qkv=self._stack(kept and kept.qkv, (attention.q_proj, attention.k_proj, attention.v_proj), norm1),
+            qkv=self._stack(qkv, (attention.q_proj, attention.k_proj, attention.v_proj), norm1),
             qk_gain=None if gain is None else gain.detach(),
-            out=self._stack(kept and kept.out, (attention.o_proj,)),
+            out=self._stack(out, (attention.o_proj,)),
             norm2=None,
-            gate_up=self._stack(kept and kept.gate_up, (mlp.gate_proj, mlp.up_proj), norm2),
-            down=self._stack(kept and kept.down, (mlp.down_proj,)),
+            gate_up=self._stack(gate_up, (mlp.gate_proj, mlp.up_proj), norm2),
+            down=self._stack(down, (mlp.down_proj,)),
         )
 
     def _stack(self, kept: _Dense | Projection | None, modules: Sequence[nn.Module], gain: Tensor | None = None) -> _Dense:
         merged = [merge_weight(module) for module in modules]
         rows, inner = [weight.shape[0] for weight in merged], merged[0].shape[1]
         stacked = kept.weight if isinstance(kept, _Dense) else merged[0].new_empty(sum(rows), inner, dtype=self.dtype)
-        for weight, piece in zip(merged, stacked.split(rows), strict=True):
+        for weight, piece in zip(merged, torch.split(stacked, rows), strict=True):
             if gain is None:
                 piece.copy_(weight)
             else:
