@@ -176,6 +176,19 @@ def test_no_template_shows_another_text(name: str) -> None:
     count_rendered(made_renderer(name), act(60))
 
 
+def test_a_template_that_looks_back_over_everything_is_found_out(caplog: pytest.LogCaptureFixture) -> None:
+    again = "{% for o in messages[:loop.index0] %}{% if o.content == m.content %} again{% endif %}{% endfor %}"
+    renderer, read = TemplateRenderer(tiny_tokenizer(HEAD + again + FOOT)), MessageReader()
+    growing, differs = GrowingText(renderer), []
+    for conversation in talk(120):
+        messages = read([{**one, "content": one["content"].replace("question 40", "question 5")} for one in conversation])
+        differs.append(render(growing, messages) != render(renderer, messages))
+    # From the repeated question on, until all is rendered and compared.
+    assert differs.index(True) == 40
+    assert caplog.text.count("are rendered whole from now on") == 1
+    assert not any(differs[-10:])
+
+
 @st.composite
 def requests(draw: st.DrawFn) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
     """Requests of one agent, most of which continue the one before; some change what has been."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from hypothesis.extra.numpy import arrays
 from stored_conversations import conversation, list_stored
 
 from astuner.contract.schema import Episode, Task, Unjudged, Verdict
+from astuner.runs.store import packed_arrays
 from astuner.runs.store.codec import decode_episode, dump_episode, encode_episode, encode_record, load_episode
 from astuner.runs.store.episode_index import EpisodeIndex, IndexedEpisode
 from astuner.runs.store.episode_store import EpisodeFiles, StoredEpisodes, read_episodes
+from astuner.runs.store.packed_arrays import pack_bytes, unpack_bytes
 from astuner.runs.store.store_lines import UNREADABLE, read_line, read_place, read_records, seal
 from astuner_devkit.episodes import episode, group
 
@@ -38,6 +41,15 @@ def plain(found: Episode) -> str:
 def encode_arrays(found: Episode) -> bytes:
     """The line of an episode as versions stored it that did not pack its arrays."""
     return encode_record({"kind": "episode", "episode": dump_episode(found)})
+
+
+def test_a_text_that_holds_far_more_than_its_size_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_arrays, "LARGEST", 1 << 20)
+    assert unpack_bytes(pack_bytes(bytes(1 << 20))) == bytes(1 << 20)
+    with pytest.raises(ValueError, match=r"holds more than 1,048,576 bytes"):
+        unpack_bytes(pack_bytes(bytes((1 << 20) + 1)))
+    with pytest.raises(ValueError, match="cut off"):
+        unpack_bytes(b64encode(b64decode(pack_bytes(bytes(5000)))[:-4]).decode())
 
 
 @st.composite

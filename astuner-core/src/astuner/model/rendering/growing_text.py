@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ TAIL = 16
 KEPT = 4
 """Conversations of an episode, such as one of each agent, of which something is known."""
 Render = Callable[..., str]
+_LOG = logging.getLogger(__name__)
 _TAG = re.compile(r"<[^<>\s]{1,30}>")
 
 
@@ -48,6 +50,9 @@ class _Trial:
     whole: int
     """Messages of the last rendering of everything."""
 
+    def begins(self, messages: Sequence[Message]) -> bool:
+        return len(messages) > self.cut and all(map(is_, self.messages[: self.cut], messages))
+
 
 @define(eq=False)
 class GrowingText:
@@ -56,7 +61,7 @@ class GrowingText:
     Once in a while a conversation is rendered with its middle and without. If the middle only puts a text in, and later messages
     are of the same kinds as those in it, these are rendered without it from then on: for as long as what is before them stays,
     no other kind of message follows, and the template counts no further than to two. Whenever the conversation is twice as long,
-    all of it is rendered and compared.
+    all of it is rendered and compared. A template that looks for a text in all earlier messages could differ until then.
     """
 
     renderer: TemplateRenderer
@@ -72,7 +77,7 @@ class GrowingText:
         if len(messages) < SHORTEST or not self.renderer.counts_little(tools):
             return render(messages, generate=generate)
         key = repr((tools, kwargs))
-        trial = next((one for one in self._trials if one.key == key and _begins(messages, one.messages[: one.cut])), None)
+        trial = next((one for one in self._trials if one.key == key and one.begins(messages)), None)
         text = None if trial is None else _put_in(trial, messages, render, generate)
         if trial is not None and text is not None and not (generate and len(messages) >= 2 * trial.whole):
             if generate and len(messages) - trial.cut > TAIL and len(messages) >= self._next:
@@ -80,6 +85,7 @@ class GrowingText:
             return text
         found = render(messages, generate=generate)
         if text not in (None, found):
+            _LOG.warning("the chat template renders later messages in another way; this episode's are rendered whole from now on")
             self._trials, self._next = [], inf
         if generate and len(messages) >= self._next:
             self._trials = [one for one in self._trials if one is not trial]
@@ -93,10 +99,6 @@ class GrowingText:
             self._next = 2 * len(messages)
         else:
             self._trials = [made, *(one for one in self._trials if one is not trial)][:KEPT]
-
-
-def _begins(messages: Sequence[Message], known: Sequence[Message]) -> bool:
-    return len(messages) > len(known) and all(map(is_, known, messages))
 
 
 def _put_in(trial: _Trial, messages: Sequence[Message], render: Render, generate: bool) -> str | None:

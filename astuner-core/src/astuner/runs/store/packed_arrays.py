@@ -11,6 +11,8 @@ import numpy as np
 
 _INTEGERS = (("calls", "prompt_ids"), ("calls", "output_ids"), ("samples", "ids"), ("samples", "mask"))
 _FLOATS = (("calls", "logprobs"), ("samples", "logprobs"))
+LARGEST = 1 << 30
+"""Bytes of what one text holds; a file of a stranger could hold a thousand times its size."""
 _LONG = 256
 """Bytes from which on statistics of their own gain more than they take."""
 
@@ -37,11 +39,15 @@ def pack_bytes(*parts: bytes) -> str:
 
 
 def unpack_bytes(packed: str) -> bytes:
-    """Return what `pack_bytes` packed; raises ValueError for anything else."""
+    """Return what `pack_bytes` packed; raises ValueError for anything else, and for what is larger than an episode."""
+    opened = zlib.decompressobj(wbits=-15)
     try:
-        return zlib.decompress(b64decode(packed, validate=True), wbits=-15)
+        found = opened.decompress(b64decode(packed, validate=True), LARGEST)
     except zlib.error as error:
         raise ValueError(f"it cannot be decompressed: {error}") from error
+    if not opened.eof:
+        raise ValueError(f"it is cut off, or holds more than {LARGEST:,} bytes")
+    return found
 
 
 def unpack_arrays(episode: dict[str, Any], packed: str) -> None:
