@@ -1,10 +1,10 @@
 /* What a decoding step spends its time on, on a CPU: attention over the KV cache, and linear layers of few rows.
 
-   Nothing here depends on what shares a step. Each score is one dot product with a fixed order of additions, and the values of a token are summed from position 0 on: what
-   a token gets depends only on its own query and on the keys and values up to it, not on the tokens that it is computed with.
-   Each output of a linear layer is summed in the order of its inputs, which is that of a
-   library's product of many rows: what asks for it tries that first. Compiled for float32, and with -DBFLOAT16 for bfloat16,
-   which is widened where it is read and rounded where it is written. */
+   Nothing here depends on what shares a step. A score is summed in the order of the head's dimensions, and the values of a token
+   from position 0 on: what a token gets depends only on its own query and on the keys and values up to it, not on the tokens that
+   it is computed with. An output of a linear layer is summed in the order of its inputs, which is that of a library's product of
+   many rows: what asks for it tries that first. All of these are products of few rows and 16 columns (`multiply`). Compiled for
+   float32, and with -DBFLOAT16 for bfloat16, which is widened where it is read and rounded where it is written. */
 
 #include <math.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ typedef float lanes __attribute__((vector_size(32), aligned(4)));
 typedef int32_t int_lanes __attribute__((vector_size(32), aligned(4)));
 
 #define LANES 8
-#define QUERIES 16 /* Rows of queries that share a walk over the keys. */
+#define QUERIES 48 /* Rows of queries that share a walk over the keys. */
 #define KEYS 32    /* Keys and values that stay in the fastest cache for them. */
 
 #ifdef BFLOAT16
@@ -145,48 +145,88 @@ static inline float max_lanes(lanes x) {
     return most;
 }
 
-static inline lanes add_pairs(lanes a, lanes b) {
-    return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) + __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+#define COLUMNS 16 /* Taken by a thread at a time. */
+#define INPUTS 96  /* Most inputs whose weights are laid out at a time. */
+#define TOGETHER 48 /* Most rows that are computed by weights once laid out. */
+#define AHEAD 48   /* How many weights before their use they are fetched. */
+
+static inline void transpose(lanes *w) {
+    lanes a[8], b[8];
+    for (int at = 0; at < 8; at += 2) {
+        a[at] = __builtin_shufflevector(w[at], w[at + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        a[at + 1] = __builtin_shufflevector(w[at], w[at + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int at = 0; at < 8; at += 4)
+        for (int one = 0; one < 2; one++) {
+            b[at + 2 * one] = __builtin_shufflevector(a[at + one], a[at + 2 + one], 0, 1, 8, 9, 4, 5, 12, 13);
+            b[at + 2 * one + 1] = __builtin_shufflevector(a[at + one], a[at + 2 + one], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int at = 0; at < 4; at++) {
+        w[at] = __builtin_shufflevector(b[at], b[at + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        w[at + 4] = __builtin_shufflevector(b[at], b[at + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
 }
 
-static inline void reduce(const lanes *sums, float *out) {
-    lanes pairs = add_pairs(add_pairs(sums[0], sums[1]), add_pairs(sums[2], sums[3]));
-    for (int at = 0; at < 4; at++) out[at] = pairs[at] + pairs[at + 4];
-}
-
-/* Scores of two queries, or of one, with four keys. */
-static inline __attribute__((always_inline)) void score(
-    const float *one, const float *two, const real *keys, int64_t dim, float *first, float *second, int both) {
-    lanes a[4] = {{0}}, b[4] = {{0}};
-    for (int64_t at = 0; at < dim; at += LANES) {
-        lanes x = *(const lanes *)(one + at), y = both ? *(const lanes *)(two + at) : x;
-        for (int key = 0; key < 4; key++) {
-            lanes k = load(keys + key * dim + at);
-            a[key] = multiply_add(x, k, a[key]);
-            if (both) b[key] = multiply_add(y, k, b[key]);
+/* Lay out `count` inputs of up to COLUMNS columns, which are rows of `from`, `apart` from each other, as [count, COLUMNS]. */
+static void lay_out(const real *from, int64_t apart, int64_t columns, int64_t count, float *laid) {
+    for (int part = 0; part < 2; part++) {
+        const real *column[LANES];
+        for (int at = 0; at < LANES; at++) {
+            int64_t here = part * LANES + at;
+            column[at] = from + (here < columns ? here : columns - 1) * apart;
+        }
+        for (int64_t k = 0; k < count; k += LANES) {
+            lanes w[LANES];
+            for (int at = 0; at < LANES; at++) {
+                __builtin_prefetch(column[at] + k + AHEAD);
+                w[at] = load(column[at] + k);
+            }
+            transpose(w);
+            for (int at = 0; at < LANES; at++) *(lanes *)(laid + COLUMNS * (k + at) + part * LANES) = w[at];
         }
     }
-    reduce(a, first);
-    if (both) reduce(b, second);
 }
 
-/* Add values weighted by the probabilities of `rows` queries, 16 columns (or 8) of them at a time. */
-static inline __attribute__((always_inline)) void weigh(
-    const float *probs, int64_t stride, const real *values, int64_t dim, int64_t begin, int64_t end, float *out, int rows,
-    int wide) {
-    lanes sums[4][2];
+/* A product of rows and what is laid out, which adds to sums of COLUMNS columns. */
+typedef struct {
+    const float *x, *laid;
+    float *sums;
+    int64_t x_apart, laid_apart, sums_apart, count;
+    const real *next; /* What is laid out next, in rows `next_apart` from each other: a line an input is fetched. */
+    int64_t next_apart;
+} product;
+
+static inline __attribute__((always_inline)) void multiply(const product *p, int64_t first, int rows) {
+    const float *x = p->x + first * p->x_apart, *laid = p->laid;
+    float *sums = p->sums + first * p->sums_apart;
+    const int64_t x_apart = p->x_apart, laid_apart = p->laid_apart, sums_apart = p->sums_apart, count = p->count;
+    const int64_t next_apart = p->next_apart;
+    const real *next = p->next;
+    lanes here[6][2];
     for (int row = 0; row < rows; row++)
-        for (int part = 0; part < wide; part++) sums[row][part] = *(lanes *)(out + row * dim + part * LANES);
-    for (int64_t at = begin; at < end; at++) {
-        lanes v[2];
-        for (int part = 0; part < wide; part++) v[part] = load(values + at * dim + part * LANES);
+        for (int part = 0; part < 2; part++) here[row][part] = *(lanes *)(sums + row * sums_apart + part * LANES);
+    for (int64_t k = 0; k < count; k++) {
+        if (next) {
+            __builtin_prefetch(next);
+            next += next_apart;
+            if (k % COLUMNS == COLUMNS - 1) next += 64 / (int64_t)sizeof(real) - COLUMNS * next_apart;
+        }
+        lanes w[2] = {*(const lanes *)(laid + k * laid_apart), *(const lanes *)(laid + k * laid_apart + LANES)};
         for (int row = 0; row < rows; row++) {
-            lanes p = spread(probs[row * stride + at]);
-            for (int part = 0; part < wide; part++) sums[row][part] = multiply_add(p, v[part], sums[row][part]);
+            lanes one = spread(x[row * x_apart + k]);
+            for (int part = 0; part < 2; part++) here[row][part] = multiply_add(one, w[part], here[row][part]);
         }
     }
     for (int row = 0; row < rows; row++)
-        for (int part = 0; part < wide; part++) *(lanes *)(out + row * dim + part * LANES) = sums[row][part];
+        for (int part = 0; part < 2; part++) *(lanes *)(sums + row * sums_apart + part * LANES) = here[row][part];
+}
+
+static void multiply_rows(const product *p, int64_t rows) {
+    int64_t at = 0;
+    for (; at + 6 <= rows; at += 6) multiply(p, at, 6);
+    for (; at + 4 <= rows; at += 4) multiply(p, at, 4);
+    for (; at + 2 <= rows; at += 2) multiply(p, at, 2);
+    if (at < rows) multiply(p, at, 1);
 }
 
 static void soften(float *scores, int64_t count, int64_t padded) {
@@ -210,9 +250,23 @@ static void soften(float *scores, int64_t count, int64_t padded) {
     for (int64_t at = 0; at < padded; at += LANES) *(lanes *)(scores + at) *= share;
 }
 
+/* Return `count` rows of COLUMNS numbers, `apart` from each other, as floats: where they are, or laid out with zeros behind the
+   first `columns`. */
+static const float *widen_all(const real *from, int64_t apart, int64_t columns, int64_t count, float *laid) {
+#ifndef BFLOAT16
+    if (columns >= COLUMNS) return from;
+#endif
+    for (int64_t at = 0; at < count; at++)
+        for (int part = 0; part < 2; part++)
+            *(lanes *)(laid + at * COLUMNS + part * LANES) = part * LANES < columns ? load(from + at * apart + part * LANES) : spread(0);
+    return laid;
+}
+
 static void attend_item(const step *s, const item *it, float *scratch, int64_t scores) {
-    const int64_t dim = s->dim, share = s->heads / s->kv_heads, rows = it->count * share;
-    float *queries = scratch, *sums = queries + QUERIES * dim, *probs = sums + QUERIES * dim;
+    const int64_t dim = s->dim, wide = (dim + COLUMNS - 1) / COLUMNS * COLUMNS;
+    const int64_t share = s->heads / s->kv_heads, rows = it->count * share;
+    float *queries = scratch, *sums = queries + QUERIES * wide, *probs = sums + QUERIES * wide;
+    float laid[COLUMNS * INPUTS] __attribute__((aligned(64)));
     const int64_t start = (s->slots[it->first] * s->kv_heads + it->kv_head) * s->length * dim;
     const real *keys = s->keys + start, *values = s->values + start;
     const int64_t position = s->positions[it->first], last = position + it->count;
@@ -220,18 +274,16 @@ static void attend_item(const step *s, const item *it, float *scratch, int64_t s
         const real *q = s->q + (it->first + row / share) * s->q_stride + (it->kv_head * share + row % share) * dim;
         for (int64_t at = 0; at < dim; at += LANES) *(lanes *)(queries + row * dim + at) = load(q + at) * spread(s->scale);
     }
-    memset(sums, 0, sizeof(float) * rows * dim);
-    for (int64_t begin = 0; begin < last; begin += KEYS) {
-        int64_t end = begin + KEYS < last ? begin + KEYS : last;
-        for (int64_t row = 0; row < rows; row += 2) {
-            int64_t other = row + 1 < rows ? row + 1 : row;
-            if (position + other / share < begin) continue;
-            const float *one = queries + row * dim, *two = queries + other * dim;
-            float *first = probs + row * scores, *second = probs + other * scores;
-            for (int64_t key = begin; key < end; key += 4) {
-                if (other == row) score(one, one, keys + key * dim, dim, first + key, first + key, 0);
-                else score(one, two, keys + key * dim, dim, first + key, second + key, 1);
-            }
+    memset(sums, 0, sizeof(float) * rows * wide);
+    for (int64_t begin = 0; begin < last; begin += COLUMNS) {
+        const int64_t first = begin > position ? (begin - position) * share : 0;
+        for (int64_t row = first; row < rows; row++) memset(probs + row * scores + begin, 0, sizeof(float) * COLUMNS);
+        for (int64_t at = 0; at < dim; at += INPUTS) {
+            const int64_t count = dim - at < INPUTS ? dim - at : INPUTS;
+            const real *from = keys + begin * dim + at * COLUMNS;
+            product p = {queries + first * dim + at, widen_all(from, COLUMNS, COLUMNS, count, laid), probs + first * scores + begin,
+                         dim, COLUMNS, scores, count, 0, 0};
+            multiply_rows(&p, rows - first);
         }
     }
     for (int64_t row = 0; row < rows; row++) {
@@ -240,31 +292,23 @@ static void attend_item(const step *s, const item *it, float *scratch, int64_t s
         for (int64_t at = padded; at < last; at++) probs[row * scores + at] = 0.0f;
     }
     for (int64_t begin = 0; begin < last; begin += KEYS) {
-        int64_t end = begin + KEYS < last ? begin + KEYS : last;
-        for (int64_t row = 0; row < rows;) {
-            const float *p = probs + row * scores;
-            const int few = rows - row < 4;
-            int64_t column = 0;
-            for (; column + 2 * LANES <= dim; column += 2 * LANES) {
-                if (few) weigh(p, scores, values + column, dim, begin, end, sums + row * dim + column, 1, 2);
-                else weigh(p, scores, values + column, dim, begin, end, sums + row * dim + column, 4, 2);
-            }
-            for (; column < dim; column += LANES) {
-                if (few) weigh(p, scores, values + column, dim, begin, end, sums + row * dim + column, 1, 1);
-                else weigh(p, scores, values + column, dim, begin, end, sums + row * dim + column, 4, 1);
-            }
-            row += few ? 1 : 4;
+        const int64_t count = last - begin < KEYS ? last - begin : KEYS;
+        for (int64_t column = 0; column < dim; column += COLUMNS) {
+            const real *from = values + begin * dim + column;
+            const float *w = widen_all(from, dim, dim - column, count, laid);
+            product p = {probs + begin, w, sums + column, scores, w == laid ? COLUMNS : dim, wide, count, 0, 0};
+            multiply_rows(&p, rows);
         }
     }
     for (int64_t row = 0; row < rows; row++) {
         real *out = s->out + ((it->first + row / share) * s->heads + it->kv_head * share + row % share) * dim;
-        for (int64_t at = 0; at < dim; at++) out[at] = narrow(sums[row * dim + at]);
+        for (int64_t at = 0; at < dim; at++) out[at] = narrow(sums[row * wide + at]);
     }
 }
 
 static void attend_items(void *given, int64_t from, int64_t *next) {
     work *w = given;
-    float *scratch = malloc(sizeof(float) * QUERIES * (2 * w->step->dim + w->scores));
+    float *scratch = malloc(sizeof(float) * QUERIES * (2 * (w->step->dim + COLUMNS) + w->scores));
     if (!scratch) {
         w->failed = 1;
         return;
@@ -291,8 +335,9 @@ int attend(const step *s, int64_t threads) {
         if (position + 1 > longest) longest = position + 1;
         products += (double)(position + 1) * s->heads * s->dim;
         for (int64_t head = 0; head < s->kv_heads; head++) {
-            int64_t to = ((slot * s->kv_heads + head) * s->length + position) * s->dim;
-            memcpy(s->keys + to, s->k + token * s->k_stride + head * s->dim, sizeof(real) * s->dim);
+            int64_t start = (slot * s->kv_heads + head) * s->length * s->dim, to = start + position * s->dim;
+            real *key = s->keys + start + position / COLUMNS * COLUMNS * s->dim + position % COLUMNS;
+            for (int64_t at = 0; at < s->dim; at++) key[at * COLUMNS] = s->k[token * s->k_stride + head * s->dim + at];
             memcpy(s->values + to, s->v + token * s->v_stride + head * s->dim, sizeof(real) * s->dim);
         }
     }
@@ -306,16 +351,11 @@ int attend(const step *s, int64_t threads) {
         for (int64_t head = 0; head < s->kv_heads; head++) items[number++] = (item){first, count, head};
         first += count;
     }
-    work shared = {s, items, number, (longest + LANES + KEYS) / LANES * LANES, 0};
+    work shared = {s, items, number, (longest + COLUMNS + KEYS) / LANES * LANES, 0};
     run_job(attend_items, &shared, number, products, threads);
     free(items);
     return shared.failed;
 }
-
-#define COLUMNS 16 /* Taken by a thread at a time. */
-#define INPUTS 96  /* Most inputs whose weights are laid out at a time. */
-#define TOGETHER 48 /* Most rows that are computed by weights once laid out. */
-#define AHEAD 48   /* How many weights before their use they are fetched. */
 
 typedef struct {
     const float *x;
@@ -324,71 +364,10 @@ typedef struct {
     int64_t rows, inner, columns, block;
 } layer;
 
-static inline void transpose(lanes *w) {
-    lanes a[8], b[8];
-    for (int at = 0; at < 8; at += 2) {
-        a[at] = __builtin_shufflevector(w[at], w[at + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-        a[at + 1] = __builtin_shufflevector(w[at], w[at + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-    }
-    for (int at = 0; at < 8; at += 4)
-        for (int one = 0; one < 2; one++) {
-            b[at + 2 * one] = __builtin_shufflevector(a[at + one], a[at + 2 + one], 0, 1, 8, 9, 4, 5, 12, 13);
-            b[at + 2 * one + 1] = __builtin_shufflevector(a[at + one], a[at + 2 + one], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-    for (int at = 0; at < 4; at++) {
-        w[at] = __builtin_shufflevector(b[at], b[at + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        w[at + 4] = __builtin_shufflevector(b[at], b[at + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-}
-
-/* Lay out the weights of `count` inputs as [count, COLUMNS]. */
-static void lay_out(const layer *l, int64_t column, int64_t begin, int64_t count, lanes *laid) {
-    for (int part = 0; part < 2; part++) {
-        const real *from[LANES];
-        for (int at = 0; at < LANES; at++) {
-            int64_t here = column + part * LANES + at;
-            from[at] = l->weight + (here < l->columns ? here : l->columns - 1) * l->inner + begin;
-        }
-        for (int64_t k = 0; k < count; k += LANES) {
-            lanes w[LANES];
-            for (int at = 0; at < LANES; at++) {
-                __builtin_prefetch(from[at] + k + AHEAD);
-                w[at] = load(from[at] + k);
-            }
-            transpose(w);
-            for (int at = 0; at < LANES; at++) laid[2 * (k + at) + part] = w[at];
-        }
-    }
-}
-
-/* Add the products of `count` inputs of `rows` rows to their sums, and fetch what is laid out next, a line an input. */
-static inline __attribute__((always_inline)) void multiply(
-    const float *x, int64_t inner, const lanes *laid, int64_t count, lanes *sums, int rows, const real *next) {
-    lanes here[6][2];
-    for (int row = 0; row < rows; row++)
-        for (int part = 0; part < 2; part++) here[row][part] = sums[2 * row + part];
-    for (int64_t k = 0; k < count; k++) {
-        __builtin_prefetch(next + k % COLUMNS * inner + k / COLUMNS * (64 / (int64_t)sizeof(real)));
-        for (int row = 0; row < rows; row++) {
-            lanes one = spread(x[row * inner + k]);
-            for (int part = 0; part < 2; part++) here[row][part] = multiply_add(one, laid[2 * k + part], here[row][part]);
-        }
-    }
-    for (int row = 0; row < rows; row++)
-        for (int part = 0; part < 2; part++) sums[2 * row + part] = here[row][part];
-}
-
-static void multiply_rows(
-    const float *x, int64_t inner, const lanes *laid, int64_t count, lanes *sums, int64_t rows, const real *next) {
-    for (; rows >= 6; rows -= 6, x += 6 * inner, sums += 12) multiply(x, inner, laid, count, sums, 6, next);
-    for (; rows >= 4; rows -= 4, x += 4 * inner, sums += 8) multiply(x, inner, laid, count, sums, 4, next);
-    for (; rows >= 2; rows -= 2, x += 2 * inner, sums += 4) multiply(x, inner, laid, count, sums, 2, next);
-    if (rows) multiply(x, inner, laid, count, sums, 1, next);
-}
-
 /* The outputs of `rows` rows in COLUMNS columns. */
 static void multiply_block(const layer *l, int64_t column, int64_t row, int64_t rows, int64_t most) {
-    lanes laid[2 * INPUTS] __attribute__((aligned(64))), sums[2 * TOGETHER], totals[2 * TOGETHER], bias[2] = {{0}};
+    float laid[COLUMNS * INPUTS] __attribute__((aligned(64)));
+    lanes sums[2 * TOGETHER], totals[2 * TOGETHER], bias[2] = {{0}};
     const int64_t left = l->columns - column, columns = left < COLUMNS ? left : COLUMNS;
     for (int at = 0; l->bias && at < columns; at++) bias[at / LANES][at % LANES] = widen(l->bias[column + at]);
     for (int at = 0; at < 2 * rows; at++) totals[at] = bias[at % 2];
@@ -397,9 +376,10 @@ static void multiply_block(const layer *l, int64_t column, int64_t row, int64_t 
         memset(sums, 0, sizeof(lanes) * 2 * rows);
         for (int64_t at = begin, count; at < end; at += count) {
             count = end - at < most ? end - at : most;
-            lay_out(l, column, at, count, laid);
+            lay_out(l->weight + column * l->inner + at, l->inner, columns, count, laid);
             const int64_t next = at + count < l->inner ? column * l->inner + at + count : (column + columns) % l->columns * l->inner;
-            multiply_rows(l->x + row * l->inner + at, l->inner, laid, count, sums, rows, l->weight + next);
+            product p = {l->x + row * l->inner + at, laid, (float *)sums, l->inner, COLUMNS, COLUMNS, count, l->weight + next, l->inner};
+            multiply_rows(&p, rows);
         }
         for (int at = 0; at < 2 * rows; at++) totals[at] += sums[at];
     }

@@ -75,8 +75,9 @@ class Kernels:
     ) -> Tensor:
         """Store k and v [N, kv_heads, head_dim] in the cache, and return what q [N, heads, head_dim] attends to.
 
-        `cache` is keys and values [rows * kv_heads, length, head_dim], `length` a multiple of 4; `slots` and `positions` are
-        int64 [N]. Tokens of slot -1 are not stored, and get zeros; consecutive tokens of a slot are at consecutive positions.
+        `cache` is keys and values [rows * kv_heads, length, head_dim], `length` a multiple of 16; keys are kept in blocks of 16
+        tokens, [head_dim, 16] each. `slots` and `positions` are int64 [N]. Tokens of slot -1 are not stored, and get zeros;
+        consecutive tokens of a slot are at consecutive positions.
         """
         q, k, v = (_pack_heads(x) for x in (q, k, v))
         tokens, heads, dim = q.shape

@@ -12,7 +12,8 @@ from torch import Tensor
 ROWS = 16
 """Slots are allocated in multiples of this."""
 STRIDE = 16
-"""Token capacity, and every padded length, is a multiple of this, so extending a masked row changes no bit of its result."""
+"""Token capacity, and every padded length, is a multiple of this, so extending a masked row changes no bit of its result. The
+compiled kernels keep keys in blocks of as many tokens, so that only whole blocks are moved."""
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -64,7 +65,7 @@ class KvCache:
 
     def copy(self, source: int, target: int, length: int) -> None:
         """Copy the first tokens of a row."""
-        heads = self.num_kv_heads
+        heads, length = self.num_kv_heads, round_up(length, STRIDE)
         for pair in self.layers:
             for kept in pair:
                 by_row = _view_by_row(kept, heads)
@@ -72,6 +73,7 @@ class KvCache:
 
     def exchange(self, left: Sequence[int], right: Sequence[int], length: int) -> None:
         """Swap the first tokens of rows, pairwise."""
+        length = round_up(length, STRIDE)
         target = torch.tensor([*left, *right], device=self._device)
         source = torch.tensor([*right, *left], device=self._device)
         for pair in self.layers:
