@@ -252,7 +252,7 @@ def test_too_many_steps_without_signal_end_the_run_and_the_backbone_is_closed(st
 
 def offer(monkeypatch: pytest.MonkeyPatch, describe: Any) -> None:
     """As if a package offered, or did not offer, to say what holds a run back."""
-    monkeypatch.setattr("astuner.runs.driver.run_diagnosis.find_function", lambda name: describe)
+    monkeypatch.setattr("astuner.runs.driver.run_story.find_function", lambda name: describe)
 
 
 def fail(path: Path, name: str) -> str:

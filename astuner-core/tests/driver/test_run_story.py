@@ -67,7 +67,7 @@ def test_a_last_checkpoint_that_is_as_good_as_the_best_is_the_one_to_export(tmp_
 def test_a_run_tells_what_holds_it_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     describe = lambda path, name: f"the reward is flat: `astuner why {name}`"  # noqa: E731 - as a package offers it
-    monkeypatch.setattr("astuner.runs.driver.run_diagnosis.find_function", lambda name: describe)
+    monkeypatch.setattr("astuner.runs.driver.run_story.find_function", lambda name: describe)
     assert "why:      the reward is flat: `astuner why run`" in tell_story(write(tmp_path, train(1, 0.1), train(2, 0.1)))
 
 

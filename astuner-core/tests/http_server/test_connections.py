@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from astuner.model.http_server import ServerLimits, listen, make_server
 from astuner.model.http_server.hosts import Receive, Scope, Send
@@ -195,3 +196,42 @@ async def test_an_exhausted_system_is_noted_once(caplog: pytest.LogCaptureFixtur
     assert [record.message for record in caplog.records] == [
         "test: no connection can be accepted (Too many open files); raise `ulimit -n`. Clients wait."
     ]
+
+
+async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+    await asyncio.Event().wait()
+
+
+async def interrupt(scope: Scope, receive: Receive, send: Send) -> None:
+    raise KeyboardInterrupt
+
+
+def test_requests_under_way_end_silently_with_the_event_loop(caplog: pytest.LogCaptureFixture) -> None:
+    async def leave_early(body: bytes) -> None:
+        serving = served(wait)
+        _, writer = await asyncio.open_connection(*await serving.__aenter__())
+        writer.write(POST + b"9\r\n\r\n" + body)
+        await asyncio.sleep(0.2)
+
+    for body in (b"", b"123456789"):
+        asyncio.run(leave_early(body))
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("where", ["application", "parser"])
+def test_ctrl_c_in_a_request_ends_the_event_loop(
+    where: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raise_interrupt(protocol: Any) -> None:
+        raise KeyboardInterrupt
+
+    async def ask() -> None:
+        async with served(interrupt) as address:
+            await send_and_read(address, ASK)
+            await asyncio.sleep(60)
+
+    if where == "parser":
+        monkeypatch.setattr(HttpToolsProtocol, "on_message_begin", raise_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(ask())
+    assert caplog.text == ""

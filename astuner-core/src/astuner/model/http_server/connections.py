@@ -9,6 +9,7 @@ import asyncio
 import json
 import math
 import resource
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,8 @@ SLOWEST_BYTES = 8 << 10
 
 LEAVING = "astuner.leaving"
 """The extension, in the scope, that takes a function to call if the client leaves before the end of its answer."""
+DROPPING = "astuner.dropping"
+"""The extension that is called to end the connection without an answer."""
 
 
 @frozen(kw_only=True)
@@ -149,7 +152,7 @@ def make_protocol(limits: ServerLimits) -> Any:
                 self.begun, self._head_bytes = self.loop.time(), 0
             self.reads_head, self._body_bytes = True, 0
             super().on_message_begin()
-            self.scope["extensions"] = {LEAVING: self._watch}  # type: ignore[dict-item]  # a function, as an extension may be
+            self.scope["extensions"] = {LEAVING: self._watch, DROPPING: self._drop}  # type: ignore[dict-item]  # functions
 
         def on_header(self, name: bytes, value: bytes) -> None:
             self._count_head(len(name) + len(value) + FIELD_BYTES)
@@ -193,6 +196,9 @@ def make_protocol(limits: ServerLimits) -> Any:
             self._unread_deadline = math.inf
 
         def send_400_response(self, msg: str) -> None:
+            # The parser turns all that is raised in the functions above into an error of its own.
+            if isinstance(interrupt := getattr(sys.exception(), "__context__", None), KeyboardInterrupt):
+                raise interrupt
             self._refuse("400 Bad Request", msg)
 
         def _count_head(self, size: int) -> None:
@@ -220,6 +226,10 @@ def make_protocol(limits: ServerLimits) -> Any:
             self._leave = leave
             if self.answered is None or self.answered.disconnected:
                 leave()
+
+        def _drop(self) -> None:
+            self.answered.disconnected = True
+            self.transport.abort()
 
         def _limit_unread(self) -> None:
             self._unread = self.transport.get_write_buffer_size()

@@ -9,8 +9,8 @@ import logging
 import socket
 from typing import Any
 
-from astuner.model.http_server.connections import ServerLimits, make_protocol
-from astuner.model.http_server.hosts import App
+from astuner.model.http_server.connections import DROPPING, ServerLimits, make_protocol
+from astuner.model.http_server.hosts import App, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,25 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
         "timeout_keep_alive": limits.idle_timeout_s,
     }
     known |= options
-    return BoundedServer(uvicorn.Config(app, **known))
+    return BoundedServer(uvicorn.Config(_let_end(app), **known))
+
+
+def _let_end(app: App) -> App:
+    """Return an application that Ctrl-C and the end of the event loop end, silently; uvicorn logs both and goes on."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        except (KeyboardInterrupt, asyncio.CancelledError) as ending:
+            if isinstance(ending, KeyboardInterrupt):
+                asyncio.get_running_loop().call_soon(_raise, ending)
+            scope["extensions"][DROPPING]()
+
+    return answer
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _rank(connection: Any) -> tuple[bool, bool, float]:

@@ -15,6 +15,7 @@ from astuner.contract.schema import CheckpointSaved, Event, Group, Notice, StepR
 from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.replayed_steps import ReplayedSteps, forget_lost_episodes
 from astuner.runs.driver.reporting import Loggers
+from astuner.runs.driver.run_story import find_cause
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.kept_tokenizer import keep_tokenizer
 from astuner.shared.exhaustion import explain_exhaustion
@@ -62,19 +63,15 @@ class Progress:
             return None
         self._without_signal += 1
         if self._without_signal == STEPS_UNTIL_WARNING and not self._warned:
-            from astuner.runs.driver.run_diagnosis import describe_run
-
             self._warned = True
-            why = next(describe_run(directory), f"no token has an advantage. {LOOK}")
+            why = find_cause(directory) or f"no token has an advantage. {LOOK}"
             return f"nothing was learnt in {STEPS_UNTIL_WARNING} steps in a row: {why}"
         if self._without_signal < STEPS_WITHOUT_SIGNAL:
             return None
-        from astuner.runs.driver.run_diagnosis import describe_run
-
         waterfall = ", ".join(f"{k.removeprefix('signal/')} {v:g}" for k, v in report.metrics.items() if k.startswith("signal/"))
         raise RunFailed(
             f"no token had a non-zero advantage in {STEPS_WITHOUT_SIGNAL} steps in a row, so nothing can be learnt: "
-            f"{next(describe_run(directory), LOOK)}. Last step: {waterfall}"
+            f"{find_cause(directory) or LOOK}. Last step: {waterfall}"
         )
 
 
@@ -117,11 +114,8 @@ def drive(
                     directory.write_state(step=event.step)
                     if (warning := progress.check_signal(event, directory)) is not None:
                         control.notify(warning, "warning")
-                    if _is_diagnosis_due(event.step, trainer.total_training_steps):
-                        from astuner.runs.driver.run_diagnosis import describe_run
-
-                        for text in describe_run(directory):
-                            control.notify(text, "warning")
+                    if _is_diagnosis_due(event.step, trainer.total_training_steps) and (cause := find_cause(directory)):
+                        control.notify(cause, "warning")
                 case ValidationReport():
                     if progress.before is None and event.step == 0:
                         progress.before, progress.before_groups = event.metrics, event.groups

@@ -12,6 +12,7 @@ from astuner.runs.store.metric_rows import Row, read_metric_rows
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.compat import find_incompatibility
 from astuner.settings.plugins.core_commands import CORE_COMMANDS, format_typed
+from astuner.settings.plugins.functions import find_function
 
 REWARD = "val/reward/mean"
 _LOST = "signal/lost/"
@@ -34,15 +35,18 @@ def tell_story(
         *_describe_training(train),
         *_describe_cost(train, rows),
         *_describe_losses(train),
-        *(_describe_cause(directory) if len(train) > 1 else ()),
+        *(f"why:      {cause}" for cause in (len(train) > 1 and find_cause(directory),) if cause),
         *list_next_commands(directory, viewers, run_viewers if shown else (*run_viewers, "astuner episodes")),
     ]
 
 
-def _describe_cause(directory: RunDirectory) -> Iterator[str]:
-    from astuner.runs.driver.run_diagnosis import describe_run
-
-    yield from (f"why:      {text}" for text in describe_run(directory))
+def find_cause(directory: RunDirectory) -> str | None:
+    """Return the most likely cause that holds a run back, in a line; None if none stands out, or if no package can say."""
+    describe = find_function("describe_run")
+    try:
+        return describe and describe(directory.path, shorten_path(directory.path))
+    except Exception as error:  # noqa: BLE001 - the boundary for what only advises: the run goes on without it
+        return f"what holds this run back cannot be said: {type(error).__name__}: {error}"
 
 
 def list_run_viewers(catalog: Catalog) -> list[str]:

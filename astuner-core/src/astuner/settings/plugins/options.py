@@ -12,11 +12,7 @@ if TYPE_CHECKING:
     from astuner.settings.config.places import Locate
 
 
-def _locate_nothing(key: str) -> None:
-    return None
-
-
-def build_options(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate: Locate = _locate_nothing) -> Any:
+def build_options(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate: Locate = lambda key: None) -> Any:
     """Return the component's options, structured strictly, or None for one that takes none.
 
     Raises `ConfigError` below `key` for wrong values, and for any value given to a component without `Options`.
