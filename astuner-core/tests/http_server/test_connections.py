@@ -206,6 +206,11 @@ async def interrupt(scope: Scope, receive: Receive, send: Send) -> None:
     raise KeyboardInterrupt
 
 
+async def answer_and_interrupt(scope: Scope, receive: Receive, send: Send) -> None:
+    await echo_length(scope, receive, send)
+    raise KeyboardInterrupt
+
+
 def test_requests_under_way_end_silently_with_the_event_loop(caplog: pytest.LogCaptureFixture) -> None:
     async def leave_early(body: bytes) -> None:
         serving = served(wait)
@@ -218,7 +223,7 @@ def test_requests_under_way_end_silently_with_the_event_loop(caplog: pytest.LogC
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("where", ["application", "parser"])
+@pytest.mark.parametrize("where", ["application", "parser", "answered"])
 def test_ctrl_c_in_a_request_ends_the_event_loop(
     where: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,7 +231,7 @@ def test_ctrl_c_in_a_request_ends_the_event_loop(
         raise KeyboardInterrupt
 
     async def ask() -> None:
-        async with served(interrupt) as address:
+        async with served(answer_and_interrupt if where == "answered" else interrupt) as address:
             await send_and_read(address, ASK)
             await asyncio.sleep(60)
 

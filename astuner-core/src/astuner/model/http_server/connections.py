@@ -228,7 +228,8 @@ def make_protocol(limits: ServerLimits) -> Any:
                 leave()
 
         def _drop(self) -> None:
-            self.answered.disconnected = True
+            if self.answered is not None:
+                self.answered.disconnected = True
             self.transport.abort()
 
         def _limit_unread(self) -> None:

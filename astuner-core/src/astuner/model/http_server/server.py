@@ -111,8 +111,7 @@ def make_server(app: App, limits: ServerLimits, *, name: str, **options: Any) ->
         "log_level": "error",
         "timeout_graceful_shutdown": 2,
         "timeout_keep_alive": limits.idle_timeout_s,
-    }
-    known |= options
+    } | options
     return BoundedServer(uvicorn.Config(_let_end(app), **known))
 
 
