@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         MakeEngine,
         MakeEnvironment,
         MakeTracker,
+        PolicyLoss,
         Reader,
         RunInfo,
         Sandboxes,
@@ -180,6 +181,18 @@ class EstimatorSpecs:
         """
 
 
+class LossSpecs:
+    """What a step minimises."""
+
+    @_mark_deciding
+    def astuner_make_loss(self, candidate: Candidate, options: Any, run_info: RunInfo) -> PolicyLoss | None:
+        """Make the policy gradient's loss of the run.
+
+        When: once, when the backbone begins to train; most make it for a validation pass too.
+        Where: the driver, main thread; with `trinity` each process that trains.
+        """
+
+
 class LoggerSpecs:
     """Where reports are written."""
 
@@ -299,6 +312,7 @@ SPECS = (
     DetectorSpecs,
     EngineSpecs,
     EstimatorSpecs,
+    LossSpecs,
     LoggerSpecs,
     BackboneSpecs,
     ServiceSpecs,

@@ -27,6 +27,7 @@ from astuner.contract.protocols.components import (
     Sampled,
 )
 from astuner.contract.protocols.engine import Engine, EngineAccess, EngineTraits, MakeEngine, Say, SettledValue, settle_sequences
+from astuner.contract.protocols.losses import LossTraits, PolicyLoss, TrainedTokens
 from astuner.contract.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
 from astuner.contract.protocols.sandbox import (
     MAX_OUTPUT_BYTES,
@@ -86,11 +87,13 @@ __all__ = [
     "KilledBy",
     "Logger",
     "LoggerTraits",
+    "LossTraits",
     "MakeEngine",
     "MakeEnvironment",
     "MakeTracker",
     "Miss",
     "OwnVenv",
+    "PolicyLoss",
     "Reader",
     "ReaderTraits",
     "RunInfo",
@@ -106,6 +109,7 @@ __all__ = [
     "Tracked",
     "Tracker",
     "TrackerTraits",
+    "TrainedTokens",
     "Tuner",
     "VenvState",
     "WarmStartJob",

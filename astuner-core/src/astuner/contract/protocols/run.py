@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from astuner.contract.protocols.components import Detector, Estimator, Judge
 from astuner.contract.protocols.engine import MakeEngine
+from astuner.contract.protocols.losses import PolicyLoss
 from astuner.contract.protocols.sandbox import Sandboxes
 from astuner.contract.protocols.tracker import MakeTracker
 from astuner.contract.protocols.workflow import MakeEnvironment
@@ -86,6 +87,9 @@ class ComponentMaker(Protocol):
 
     def make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
         """Make the advantage estimator."""
+
+    def make_loss(self, candidate: Candidate, options: Any, run_info: RunInfo) -> PolicyLoss:
+        """Make the policy gradient's loss."""
 
     def make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
         """Make a detector of abnormal behaviour."""

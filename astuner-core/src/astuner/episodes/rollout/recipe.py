@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from astuner.contract.errors import PluginError
-from astuner.contract.protocols import ComponentMaker, Estimator, Judge, MakeTracker, RunInfo, Sandboxes, Workflow
+from astuner.contract.protocols import ComponentMaker, Estimator, Judge, MakeTracker, PolicyLoss, RunInfo, Sandboxes, Workflow
 from astuner.episodes.judging.composition import WeightedJudge
 from astuner.episodes.rollout.detection import NamedDetector
 from astuner.episodes.rollout.workflows import LoadedWorkflow, load_workflow
@@ -55,6 +55,8 @@ class Recipe:
     """None: the backbone brings its own."""
     estimator: Component
     """Of advantages, for what trains."""
+    policy_loss: Component
+    """For what trains."""
     catalog: Catalog
     """Where the environments are found that tasks name."""
     environments: EnvironmentChoice | None = None
@@ -87,6 +89,10 @@ class Recipe:
     def make_estimator(self, run_info: RunInfo, hooks: ComponentMaker) -> Estimator:
         """Make the estimator; raises `PluginError` with the blame when it cannot be made."""
         return hooks.make_estimator(self.estimator.candidate, self.estimator.options, run_info)
+
+    def make_loss(self, run_info: RunInfo, hooks: ComponentMaker) -> PolicyLoss:
+        """Make the policy gradient's loss; raises `PluginError` with the blame when it cannot be made."""
+        return hooks.make_loss(self.policy_loss.candidate, self.policy_loss.options, run_info)
 
     def _sandboxes(
         self, loaded: LoadedWorkflow | None, run_info: RunInfo, hooks: ComponentMaker

@@ -3,7 +3,16 @@
 from astuner.runs.training.adapters import check_whole_model
 from astuner.runs.training.export import export_model, read_dtype
 from astuner.runs.training.keys import LOOP_HONOURS
-from astuner.runs.training.losses import KlType, LossOptions, TokenTerms, divergence, stack_token_values, token_terms
+from astuner.runs.training.losses import (
+    Correction,
+    KlType,
+    LossOptions,
+    PpoClip,
+    TokenTerms,
+    divergence,
+    stack_token_values,
+    token_terms,
+)
 from astuner.runs.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
 from astuner.runs.training.mismatch import MismatchWatch
 from astuner.runs.training.schedule import compute_learning_rate
@@ -11,9 +20,11 @@ from astuner.runs.training.schedule import compute_learning_rate
 __all__ = [
     "LOOP_HONOURS",
     "Aggregation",
+    "Correction",
     "KlType",
     "LossOptions",
     "MismatchWatch",
+    "PpoClip",
     "TokenTerms",
     "check_whole_model",
     "compute_learning_rate",

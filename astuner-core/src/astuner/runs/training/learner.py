@@ -42,6 +42,8 @@ class LearnerTraits:
     (`algorithm.kl_penalty`), as `algorithm.use_kl_in_reward` needs it."""
     adjusts_sampling: bool = promise("sampling")
     """`sampling(configured: Sampling) -> Sampling`: what the episodes of the next training step are sampled from."""
+    weighs_entropy: bool = promise("set_entropy_coeff")
+    """`set_entropy_coeff(value)`: weigh the entropy so in the next updates, as `algorithm.entropy_ctrl.target` needs it."""
     records_tokens: bool = promise("take_token_values")
     """`take_token_values() -> TokenValues | None`: return the values of the rows of the last update, in their order, and forget
     them; None if nothing was trained. Called unless `trainer_common.token_record.enable` is off."""

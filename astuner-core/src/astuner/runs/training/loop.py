@@ -23,6 +23,7 @@ from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_va
 from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint, is_best_validation, mark_as_best_only
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import read_metric_rows
+from astuner.runs.training.entropy import EntropyWeight
 from astuner.runs.training.group_filter import PlayedGroups, filter_groups
 from astuner.runs.training.learner import Learner, LearnerTraits
 from astuner.runs.training.mismatch import MismatchWatch
@@ -45,6 +46,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     directory = RunDirectory(run.directory)
     saved = whole = start
     recorder, traits = TokenRecorder.open(directory, settings.token_record), read_traits(learner, LearnerTraits)
+    entropy = EntropyWeight.open(directory, settings.algorithm.entropy_ctrl, start)
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         watch = MismatchWatch(warn=control.notify, sampled_by=rollouts.sampled_by)
         if settings.val_before_train if start == 0 else _lacks_validation(directory, start):
@@ -60,6 +62,9 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             by_agent = settings.algorithm.norm_adv_by_agent
             rows = compute_advantages(groups, learner.estimator, _compute_penalties(run, learner, groups), by_agent=by_agent)
             metrics = compute_rollout_metrics(groups, rows, left_out=played.left_out)
+            if entropy is not None:
+                metrics["entropy/coeff"] = entropy.coeff
+                cast("Any", learner).set_entropy_coeff(entropy.coeff)
             if traits.overlaps and step < total:
                 with ThreadPoolExecutor(1) as executor:
                     updating = executor.submit(_update, learner, rows, step, clock)
@@ -67,6 +72,8 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
                     metrics |= updating.result()
             else:
                 metrics, ahead = metrics | _update(learner, rows, step, clock), None
+            if entropy is not None:
+                entropy.adapt(metrics.get("entropy/mean"))
             if recorder is not None and traits.records_tokens:
                 values = cast("Any", learner).take_token_values()
                 recorder.record(step, groups, rows, values)

@@ -1,70 +1,186 @@
-"""The loss of single tokens: clipped policy gradient, importance weight, divergence from the reference.
+"""The loss of a step: the policy gradient's by a `PolicyLoss`, a correction for the sampler, the divergence from a reference.
 
-One formula for every backbone, written with methods of the given tensors, so that it imports nothing.
+One formula for every backbone, over flat tensors of trained tokens.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from attrs import field, frozen
+from attrs import evolve, field, fields, frozen
 from attrs.validators import ge, gt, in_, le, optional
+
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import LossTraits, PolicyLoss, TrainedTokens, read_traits
+from astuner.contract.protocols.losses import MOST_LOG_RATIO
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from astuner.contract.protocols import RunInfo
+    from astuner.settings.config.trainer import Algorithm
+
 KlType = Literal["kl", "abs", "mse", "low_var_kl"]
 """Estimators of the divergence from the reference, in verl's names: k1, its absolute value, k2, k3."""
-
-MOST_LOG_RATIO = 20.0
-"""Log-ratios of two policies are held within ± this before `exp`, as in verl."""
 
 MOST_K3 = 10.0
 """The largest k3 of a token, as in verl."""
 
 
 @frozen(kw_only=True)
-class LossOptions:
-    """How far a policy may move in a step, how much a token may weigh, and what is added to its loss."""
+class PpoClip:
+    """PPO's -min(r·A, clip(r)·A) (Schulman et al. 2017, arXiv 1707.06347), at most -c·A for A < 0 (Ye et al. 2019, arXiv 1912.09729)."""
+
+    traits = LossTraits(per_token=True)
 
     clip_ratio_low: float = field(default=0.2, validator=[ge(0), le(1)])
-    """How far below 1 the probability ratio may fall before it stops counting, for negative advantages."""
+    """How far below 1 the ratio may fall before it stops counting, for negative advantages."""
     clip_ratio_high: float = field(default=0.2, validator=ge(0))
     """How far above 1 it may rise, for positive ones."""
     clip_ratio_c: float = field(default=3.0, validator=gt(1))
-    """Largest ratio that counts for negative advantages: dual clip (Ye et al. 2019, arXiv 1912.09729)."""
+    """Largest ratio that counts for negative advantages."""
+
+    @classmethod
+    def from_run(cls, options: Any, run_info: RunInfo) -> PpoClip:
+        """Read the bounds `trainer_common.clip_ratio_…`."""
+        common = run_info.config.trainer_common
+        return cls(
+            clip_ratio_low=common.clip_ratio_low, clip_ratio_high=common.clip_ratio_high, clip_ratio_c=common.clip_ratio_c
+        )
+
+    def compute(self, tokens: TrainedTokens) -> Tensor:
+        """Return the loss of each token."""
+        advantages, ratio = tokens.advantages, tokens.log_ratio().exp()
+        clipped = ratio.clamp(1 - self.clip_ratio_low, 1 + self.clip_ratio_high)
+        loss = -(ratio * advantages).minimum(clipped * advantages)
+        return loss.minimum(-self.clip_ratio_c * advantages).where(advantages < 0, loss)
+
+
+@frozen(kw_only=True)
+class Correction:
+    """What a token counts because another engine, or other weights, sampled it: by w = π_old/μ, in the terms of verl's `rollout_is`.
+
+    Importance weights: min(w, C), truncated (Yao et al. 2025); with a lower bound w between the bounds and 0 outside of them, masked
+    (IcePop). w is the token's own, or the product over its sample. Rejection: what is too far off policy counts 0, by a measure in
+    verl's names: k1 = -log w, k2 = (log w)²/2, k3 = w - 1 - log w, of the token or summed, averaged or the largest of its sample.
+    """
+
+    rollout_is: Literal["token", "sequence"] = "token"
     rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
-    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
+    """The upper bound C; None weighs nothing."""
+    rollout_is_lower: float | None = field(default=None, validator=optional(gt(0)))
+    """The lower bound; with it, weights beyond the bounds are 0."""
+    rollout_rs: str | None = None
+    """None rejects nothing."""
+    rollout_rs_threshold: float = field(default=2.0, validator=gt(0))
+    """The largest measure; for k1 the largest e^(k1), and the smallest is `rollout_rs_lower`."""
+    rollout_rs_lower: float | None = field(default=None, validator=optional(gt(0)))
+    """None: 1 / `rollout_rs_threshold`."""
+
+    @classmethod
+    def of(cls, algorithm: Algorithm) -> Correction:
+        """Read the keys `trainer_common.algorithm.rollout_…`."""
+        return cls(**{item.name: getattr(algorithm, item.name) for item in fields(cls)})
+
+    @property
+    def per_token(self) -> bool:
+        """Whether the factor of a token depends on that token alone."""
+        weighs_samples = self.rollout_is == "sequence" and self.rollout_is_threshold is not None
+        return not weighs_samples and (self.rollout_rs or "token").startswith("token")
+
+    def compute(self, tokens: TrainedTokens) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """Return the factor of each token, None for 1, and what is measured of them; without a gradient."""
+        log_ratio, factor, measured = tokens.old - tokens.sampler, None, {}
+        if self.rollout_is_threshold is not None:
+            shared = tokens.add_up(log_ratio) if self.rollout_is == "sequence" else log_ratio
+            weight = shared.clamp(-MOST_LOG_RATIO, MOST_LOG_RATIO).exp()
+            beyond = weight > self.rollout_is_threshold
+            if self.rollout_is_lower is None:
+                factor = weight.clamp(max=self.rollout_is_threshold)
+            else:
+                beyond = beyond | (weight < self.rollout_is_lower)
+                factor = weight * beyond.logical_not()
+            measured = {"correction/weight": factor, "correction/bounded": beyond}
+        if self.rollout_rs is not None:
+            kept = self._accept(tokens, log_ratio.clamp(-MOST_LOG_RATIO, MOST_LOG_RATIO))
+            factor = kept * 1.0 if factor is None else factor * kept
+            measured["correction/rejected"] = kept.logical_not()
+        return factor, measured
+
+    def _accept(self, tokens: TrainedTokens, log_ratio: Tensor) -> Tensor:
+        over, _, kind = str(self.rollout_rs).rpartition("_")
+        values = {"k1": -log_ratio, "k2": 0.5 * log_ratio.square(), "k3": log_ratio.expm1() - log_ratio}[kind]
+        match over:
+            case "seq_sum":
+                values = tokens.add_up(values)
+            case "seq_mean":
+                values = tokens.average(values)
+            case "seq_max":
+                most = values.new_zeros(len(values)).scatter_reduce(0, tokens.samples, values, "amax")
+                values = most.index_select(0, tokens.samples)
+        if kind != "k1":
+            return values <= self.rollout_rs_threshold
+        lowest = 1 / self.rollout_rs_threshold if self.rollout_rs_lower is None else self.rollout_rs_lower
+        return (values >= math.log(lowest)) & (values <= math.log(self.rollout_rs_threshold))
+
+
+@frozen(kw_only=True)
+class LossOptions:
+    """What a step minimises."""
+
+    policy_loss: PolicyLoss = field(factory=PpoClip)
+    """The policy gradient's."""
+    correction: Correction = field(factory=Correction)
+    """What its tokens count."""
     kl_loss_coef: float = field(default=0.0, validator=ge(0))
     """Weight of the divergence from the reference; 0 for none."""
     kl_loss_type: KlType = field(default="low_var_kl", validator=in_(get_args(KlType)))
     """Its estimator. `kl` has an expected gradient of zero; `mse` has the right one."""
+    entropy_coeff: float = field(default=0.0)
+    """Weight of the entropy, which is subtracted from the loss."""
+
+    @property
+    def per_token(self) -> bool:
+        """Whether the loss of a token depends on that token alone."""
+        return self.correction.per_token and read_traits(self.policy_loss, LossTraits).per_token
 
 
 @frozen(eq=False)
 class TokenTerms:
-    """The losses of some tokens, with measurements of each; tensors of one shape."""
+    """The losses of some tokens, with measurements of each: tensors [tokens], without a gradient."""
 
     loss: Tensor
-    """With a gradient, and not yet multiplied by the tokens' shares."""
+    """Not yet multiplied by the tokens' shares; without the entropy."""
+    slope: Tensor
+    """The gradient of the sum of the losses, times the shares, at each log-probability."""
     measured: Mapping[str, Tensor]
     """By the names of `astuner.runs.training.signal.TOKEN_SUMS`, without `tokens` and `entropy`: the losses times the shares, and
-    `clip/low`, `clip/high` and `clip/dual` as booleans."""
+    `clip/low`, `clip/high` and `clip/dual` as booleans; with a correction its measurements."""
     drift: Tensor
     """How far the log-probabilities of trainer and sampler are apart."""
     ratio: Tensor
-    """π/π_old, which the loss is weighed by."""
+    """π/π_old"""
     weight: Tensor
-    """Of the policy gradient: the advantage times any importance weight."""
+    """Of the policy gradient: the advantage times the correction."""
+
+    def add_up(self, logp: Tensor, shares: Tensor) -> Tensor:
+        """Return the loss of a mini-batch, with the gradient at the log-probabilities [tokens] that the terms were computed of."""
+        loss = self.loss.dot(shares) + self.slope.dot(logp - logp.detach())
+        return cast("Tensor", loss)
+
+    def cut(self, part: slice) -> TokenTerms:
+        """Return those of some tokens."""
+        measured = {name: values[part] for name, values in self.measured.items()}
+        return TokenTerms(
+            self.loss[part], self.slope[part], measured, self.drift[part], self.ratio[part], self.weight[part]
+        )
 
 
 def token_terms(
-    logp: Tensor,
+    tokens: TrainedTokens,
     *,
-    old: Tensor,
-    sampler: Tensor,
-    advantages: Tensor,
     shares: Tensor,
     options: LossOptions,
     reference: Tensor | None = None,
@@ -72,30 +188,52 @@ def token_terms(
 ) -> TokenTerms:
     """Return the policy's loss plus any divergence from the reference, and the values to sum over the tokens.
 
-    `trainer` are the log-probabilities that are compared with the sampler's; those of the step's start (`old`) when None. Places
-    that are padded are for the caller to mask: in `logp`, so that they have no gradient, and in what is returned.
+    `trainer` are the log-probabilities that are compared with the sampler's; those of the step's start (`old`) when None.
     """
-    now = logp.detach()
-    policy, ratio = policy_loss(logp, old, sampler, advantages, options)
-    loss = policy
-    kl = k3 = now.new_zeros(now.shape)
-    if reference is not None:
-        kl = options.kl_loss_coef * divergence(logp, reference, options.kl_loss_type)
-        k3 = divergence(now, reference, "low_var_kl")
-        loss = policy + kl
-    drift = (old if trainer is None else trainer) - sampler
+    import torch
+
+    now = tokens.logp.detach()
+    factor, measured_correction = options.correction.compute(tokens)
+    with torch.enable_grad():
+        leaf = now.clone().requires_grad_()
+        policy = options.policy_loss.compute(evolve(tokens, logp=leaf))
+        if policy.shape != now.shape:
+            kind = type(options.policy_loss).__qualname__
+            raise PluginError(f"{kind}.compute returned a tensor {list(policy.shape)}: return the loss of each of {len(now)} tokens")
+        if factor is not None:
+            policy = policy * factor
+        (slope,) = torch.autograd.grad(policy.dot(shares), leaf)
+        clipped = _find_clipped(tokens, slope, shares if factor is None else shares * factor, options.policy_loss)
+        policy = loss = policy.detach()
+        kl = k3 = now.new_zeros(now.shape)
+        if reference is not None:
+            apart = options.kl_loss_coef * divergence(leaf, reference, options.kl_loss_type)
+            slope = slope + torch.autograd.grad(apart.dot(shares), leaf)[0]
+            kl, k3 = apart.detach(), divergence(now, reference, "low_var_kl")
+            loss = policy + kl
+    drift = (tokens.old if trainer is None else trainer) - tokens.sampler
     measured = {
-        "loss/policy": policy.detach() * shares,
-        "loss/kl": kl.detach() * shares,
+        "loss/policy": policy * shares,
+        "loss/kl": kl * shares,
         "kl": k3,
         "ratio": drift.exp(),
         "exp_abs": drift.abs().exp(),
-        "clip/low": (ratio < 1 - options.clip_ratio_low) & (advantages < 0),
-        "clip/high": (ratio > 1 + options.clip_ratio_high) & (advantages > 0),
-        "clip/dual": (ratio > options.clip_ratio_c) & (advantages < 0),
+        **clipped,
+        **measured_correction,
     }
-    importance = importance_weight(old, sampler, options)
-    return TokenTerms(loss, measured, drift, ratio, advantages if importance is None else advantages * importance)
+    ratio = (now - tokens.old).clamp(-MOST_LOG_RATIO, MOST_LOG_RATIO).exp()
+    return TokenTerms(loss, slope, measured, drift, ratio, tokens.advantages if factor is None else tokens.advantages * factor)
+
+
+def _find_clipped(tokens: TrainedTokens, slope: Tensor, counts: Tensor, loss: PolicyLoss) -> dict[str, Tensor]:
+    """Return which tokens count and have no gradient: those for which the policy has gone far enough already."""
+    still, negative = (slope == 0) & (counts != 0), tokens.advantages < 0
+    # A ratio above 1 of a token on its own: dual clip. Where samples are clipped whole, it says nothing of the token.
+    dual = negative & (tokens.logp.detach() >= tokens.old)
+    if not read_traits(loss, LossTraits).per_token:
+        dual = dual & dual.logical_not()
+    low = negative & dual.logical_not()
+    return {"clip/low": still & low, "clip/high": still & (tokens.advantages > 0), "clip/dual": still & dual}
 
 
 def stack_token_values(logp: Tensor, terms: TokenTerms, entropy: Tensor | None, reference: Tensor | None) -> Tensor:
@@ -116,26 +254,6 @@ def stack_token_values(logp: Tensor, terms: TokenTerms, entropy: Tensor | None, 
     for place, values in enumerate(found):
         stacked[place] = values
     return stacked
-
-
-def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, options: LossOptions) -> tuple[Tensor, Tensor]:
-    """Return the losses and the probability ratios π/π_old, in the shape of `logp`.
-
-    PPO's -min(r·A, clip(r)·A), at most -c·A for negative advantages, times the truncated importance weight min(π_old/μ, C) where
-    one is asked for. `old` carries no gradient.
-    """
-    ratio = (logp - old).clamp(-MOST_LOG_RATIO, MOST_LOG_RATIO).exp()
-    clipped = ratio.clamp(1 - options.clip_ratio_low, 1 + options.clip_ratio_high)
-    loss = -(ratio * advantages).minimum(clipped * advantages)
-    loss = loss.minimum(-options.clip_ratio_c * advantages).where(advantages < 0, loss)
-    importance = importance_weight(old, sampler, options)
-    return loss if importance is None else loss * importance, ratio.detach()
-
-
-def importance_weight(old: Tensor, sampler: Tensor, options: LossOptions) -> Tensor | None:
-    """Return min(π_old/μ, C) of each token; None if no weight is asked for."""
-    bound = options.rollout_is_threshold
-    return None if bound is None else (old - sampler).exp().clamp(max=bound)
 
 
 def divergence(logp: Tensor, reference: Tensor, kind: KlType) -> Tensor:

@@ -10,7 +10,10 @@ from astuner.episodes.judging.advantages import WeightedSample
 
 TOKEN_SUMS = ("tokens", "loss/policy", "loss/kl", "kl", "ratio", "exp_abs", "entropy", "clip/low", "clip/high", "clip/dual")
 """The sums of a pass over its tokens: their number, both parts of the loss with their factors, the divergence (k3), the ratio of
-trainer and sampler and e^|log ratio|, the entropy, and how many were clipped."""
+trainer and sampler and e^|log ratio|, the entropy, and how many were clipped. A correction adds `CORRECTION_SUMS`."""
+
+CORRECTION_SUMS = ("correction/weight", "correction/bounded", "correction/rejected")
+"""The importance weights, and how many tokens had one beyond its bounds, or were rejected; each only where it is computed."""
 
 
 def compute_update_metrics(sums: Mapping[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
@@ -34,6 +37,7 @@ def compute_update_metrics(sums: Mapping[str, float], norms: Sequence[float], pa
         "mismatch/exp_abs_mean": sums["exp_abs"] / tokens,
         "mismatch/abs_max": sums["abs_max"],
         **({"entropy/mean": sums["entropy"] / tokens} if "entropy" in sums else {}),
+        **{f"{name}_mean": sums[name] / tokens for name in CORRECTION_SUMS if name in sums},
     }
 
 

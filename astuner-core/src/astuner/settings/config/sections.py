@@ -44,6 +44,7 @@ COMPONENT_SECTIONS: Mapping[str, str] = {
     "environment": "environment",
     "rollout": "engine",
     "sandbox": "sandbox",
+    "trainer_common.algorithm": "loss",
 }
 """The sections that hold options under the names of components, and the kind of these."""
 
@@ -57,6 +58,7 @@ COMPONENT_KEYS: Mapping[str, str] = {
     "rollout.name": "engine",
     "sandbox.type": "sandbox",
     "trainer_common.algorithm.adv_estimator": "estimator",
+    "trainer_common.algorithm.policy_loss": "loss",
 }
 """The keys that name one component, and the kind of it."""
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, lt, min_len, optional
 
-from astuner.settings.config.components import ONE_OR_MANY
+from astuner.settings.config.components import ONE_OR_MANY, OpenSection
 
 KlEstimator = Literal["kl", "abs", "mse", "low_var_kl"]
 """`kl` is k1, `mse` is k2, `low_var_kl` is k3."""
@@ -35,8 +35,31 @@ class FilterGroups:
 
 
 @frozen(kw_only=True)
-class Algorithm:
-    """How rewards become advantages."""
+class EntropyControl:
+    """The entropy in the loss."""
+
+    coeff: float = field(default=0.0, validator=ge(0))
+    """Weight of the entropy of the trained tokens, which is subtracted from the loss."""
+    target: float | None = field(default=None, validator=optional(gt(0)))
+    """Adapt the weight (He et al. 2025, arXiv 2505.22312): after a step whose mean entropy in nats is below this it rises by `delta`,
+    otherwise it falls, and it counts only in steps after such a one. null keeps it as it is."""
+    delta: float = field(default=0.005, validator=gt(0))
+    """By how much it moves after a step."""
+    most: float = field(default=1.0, validator=gt(0))
+    """The largest weight; the smallest is 0."""
+
+
+RejectionMeasure = Literal[
+    "token_k1", "token_k2", "token_k3",
+    "seq_sum_k1", "seq_sum_k2", "seq_sum_k3",
+    "seq_mean_k1", "seq_mean_k2", "seq_mean_k3",
+    "seq_max_k2", "seq_max_k3",
+]  # fmt: skip
+
+
+@frozen(kw_only=True)
+class Algorithm(OpenSection):
+    """How rewards become advantages, and advantages a loss."""
 
     task_norm_patch: bool = False
     """Normalise over all samples of a task, not over its episodes."""
@@ -53,8 +76,22 @@ class Algorithm:
     """Compare each agent of an episode with the same agent of the siblings; False compares all agents of all siblings together.
     Without effect where only one agent is trained."""
     filter_groups: FilterGroups = field(factory=FilterGroups)
+    policy_loss: str = "ppo_clip"
+    """The policy gradient's loss: `ppo_clip`, or an installed one."""
+    entropy_ctrl: EntropyControl = field(factory=EntropyControl)
+    rollout_is: Literal["token", "sequence"] = "token"
+    """What has an importance weight between sampler and trainer: each token, or the whole sample."""
     rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
-    """Upper bound of the truncated importance weight between sampler and trainer; null applies none."""
+    """Upper bound of that weight; null applies none."""
+    rollout_is_lower: float | None = field(default=None, validator=optional(gt(0)))
+    """Lower bound: with it, what is beyond the bounds counts 0 (masked importance sampling, IcePop); null truncates at the upper
+    one."""
+    rollout_rs: RejectionMeasure | None = None
+    """Leave out what is off policy by this measure of trainer and sampler; null leaves out nothing."""
+    rollout_rs_threshold: float = field(default=2.0, validator=gt(0))
+    """The largest measure that is trained; for `…_k1` the largest ratio of the sampler's probability to the trainer's."""
+    rollout_rs_lower: float | None = field(default=None, validator=optional(gt(0)))
+    """The smallest such ratio for `…_k1`; null is 1 / `rollout_rs_threshold`."""
     overlong_filter: bool = False
     """Train no token of an agent one of whose answers in the episode was cut off at a length limit; its reward still counts."""
 

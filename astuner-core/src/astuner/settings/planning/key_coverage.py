@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import translate
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
@@ -164,7 +165,7 @@ def format_idle_keys(keys: Iterable[str], given: frozenset[str], why: str) -> It
 
 def list_chosen_sections(config: LoadedConfig) -> tuple[str, ...]:
     """Return the sections of components that a configuration gives options to."""
-    return tuple(f"{key}.{name}" for key in COMPONENT_SECTIONS for name in getattr(config.config, key).sections)
+    return tuple(f"{key}.{name}" for key in COMPONENT_SECTIONS for name in attrgetter(key)(config.config).sections)
 
 
 def matches(key: str, pattern: str) -> bool:

@@ -124,6 +124,8 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     tracker = _choose_named(chooser, "tracker", "context_tracker.context_tracker_type", config.context_tracker)
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
+    algorithm = config.trainer_common.algorithm
+    loss = _choose_named(chooser, "loss", "trainer_common.algorithm.policy_loss", algorithm)
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
     checks = ComponentChecks(loaded=loaded, catalog=catalog, backbone=chosen_backbone, engine=engine, estimator=estimator)
     chooser.attempt(lambda: checks.run(trains=trains))
@@ -159,7 +161,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     notices += native.notices if native else ()
     chooser.finish()
     reader = parts.reader
-    if chosen_backbone is None or reader is None or tracker is None or estimator is None:
+    if chosen_backbone is None or reader is None or tracker is None or estimator is None or loss is None:
         raise AssertionError("a missing component is a problem, and finish() raises problems")
     recipe = Recipe(
         workflow=_choose_workflow(config.rollout.user_workflow, reader),
@@ -167,6 +169,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         tracker=tracker,
         engine=engine,
         estimator=estimator,
+        policy_loss=loss,
         catalog=catalog,
         environments=parts.environments,
         detectors=detectors,

@@ -12,7 +12,7 @@ from astuner.contract.hookspecs import hookimpl
 if TYPE_CHECKING:
     import click
 
-    from astuner.contract.protocols import Candidate, Detector, Estimator, Judge, MakeEnvironment, RunInfo, Sandboxes
+    from astuner.contract.protocols import Candidate, Detector, Estimator, Judge, MakeEnvironment, PolicyLoss, RunInfo, Sandboxes
     from astuner.episodes.judging.composition import WeightedJudge
     from astuner.shared.services import Definition
 
@@ -78,6 +78,12 @@ class CoreMakers:
         """Load and construct."""
         estimator: Estimator = _make(candidate, options, run_info, method="advantages(groups)")
         return estimator
+
+    @hookimpl(trylast=True)
+    def astuner_make_loss(self, candidate: Candidate, options: Any, run_info: RunInfo) -> PolicyLoss:
+        """Load and construct."""
+        loss: PolicyLoss = _make(candidate, options, run_info, method="compute(tokens)")
+        return loss
 
     @hookimpl(trylast=True)
     def astuner_make_service(self, candidate: Candidate, run_info: RunInfo) -> Definition:

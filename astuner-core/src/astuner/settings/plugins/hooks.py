@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         MakeEngine,
         MakeEnvironment,
         MakeTracker,
+        PolicyLoss,
         Reader,
         RunInfo,
         Sandboxes,
@@ -190,6 +191,10 @@ class Hooks:
     def make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
         """Make the estimator of the run."""
         return cast("Estimator", self._make("estimator", candidate, options=options, run_info=run_info))
+
+    def make_loss(self, candidate: Candidate, options: Any, run_info: RunInfo) -> PolicyLoss:
+        """Make the policy gradient's loss of the run."""
+        return cast("PolicyLoss", self._make("loss", candidate, options=options, run_info=run_info))
 
     def make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger:
         """Make one logger."""

@@ -17,6 +17,7 @@ KINDS: Mapping[str, str | None] = {
     "sandbox": "astuner.sandboxes",
     "detector": "astuner.detectors",
     "estimator": "astuner.estimators",
+    "loss": "astuner.losses",
     "wire_api": "astuner.wire_apis",
     "hook": "astuner.hooks",
     "command": "astuner.commands",
