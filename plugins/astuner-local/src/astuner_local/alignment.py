@@ -13,7 +13,13 @@ from astuner.settings.config.structure_errors import Fault, FaultsError
 from astuner.settings.config.structuring import make_converter
 from astuner_local.trainer.options import TrainerOptions
 
-AT_START = {"total_steps": "the tasks decide", "dtype": "model.dtype decides"}
+AT_START = {
+    "total_steps": "the tasks decide",
+    "dtype": "model.dtype decides",
+    "policy_loss": "trainer_common.algorithm.policy_loss decides",
+    "correction": "trainer_common.algorithm.rollout_is… and rollout_rs… decide",
+    "entropy_coeff": "trainer_common.algorithm.entropy_ctrl decides",
+}
 """Options of the trainer that are known when the run starts, with their sources."""
 
 SAMPLERS = "rollout.{0} decides it: the trainer has to compute the distribution that was sampled from"
@@ -55,10 +61,6 @@ ALIGNMENT = Alignment(
         Row("trainer_common.optim.betas", "trainer.betas"),
         Row("trainer_common.grad_clip", "trainer.grad_clip"),
         Row("trainer_common.mini_batch_num", "trainer.mini_batch_num"),
-        Row("trainer_common.clip_ratio_low", "trainer.clip_ratio_low"),
-        Row("trainer_common.clip_ratio_high", "trainer.clip_ratio_high"),
-        Row("trainer_common.clip_ratio_c", "trainer.clip_ratio_c"),
-        Row("trainer_common.algorithm.rollout_is_threshold", "trainer.rollout_is_threshold"),
         Row("trainer_common.loss_agg_mode", "trainer.loss_agg_mode"),
         Row("trainer_common.use_kl_loss", "trainer.use_kl_loss"),
         Row("trainer_common.kl_loss_coef", "trainer.kl_loss_coef"),

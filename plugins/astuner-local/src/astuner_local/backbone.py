@@ -17,7 +17,7 @@ from astuner.contract.protocols import (
     WarmStartResult,
 )
 from astuner.contract.schema import Event
-from astuner.runs.training import LOOP_HONOURS
+from astuner.runs.training import ENTROPY_TARGET_HONOURS, LOOP_HONOURS, LOSS_HONOURS
 from astuner.shared.processes import gpu_count
 from astuner_local.alignment import ALIGNMENT
 from astuner_local.device import read_device, weigh_engine
@@ -37,6 +37,8 @@ class LocalBackbone:
         default_engines=("local",),
         honours=(
             *LOOP_HONOURS,
+            *LOSS_HONOURS,
+            *ENTROPY_TARGET_HONOURS,
             "rollout.max_num_seqs",
             "rollout.name",
             "trainer_common.algorithm.use_kl_in_reward",

@@ -17,6 +17,7 @@ from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunI
 from astuner.contract.schema import Sample, Sampling
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.runs.store.atomic import explain_os_errors
+from astuner.runs.training import Correction
 from astuner.runs.training.learner import LearnerTraits
 from astuner.runs.training.token_values import TokenValues
 from astuner.settings.config.adapters import ADAPTER_FILE, read_adapters
@@ -49,6 +50,7 @@ class Learner:
         brings_engine=True,
         brings_renderer=True,
         compares_with_reference=True,
+        weighs_entropy=True,
         records_tokens=True,
         scores_samples=True,
     )
@@ -106,6 +108,10 @@ class Learner:
         with self.settings.hold():
             return self.trainer.update([TrainRow(**asdict(row, recurse=False)) for row in rows], step, record=record)
 
+    def set_entropy_coeff(self, value: float) -> None:
+        """Weigh the entropy so in the next updates."""
+        self.trainer.entropy_coeff = value
+
     def take_token_values(self) -> TokenValues | None:
         """Return the values of the tokens of the last update, once."""
         return self.trainer.take_token_values()
@@ -132,6 +138,9 @@ def open_learner(
         total_steps=total_steps,
         loss_agg_mode=cast("Any", read_traits(estimator, EstimatorTraits).default_loss_agg_mode),
         dtype=compute_dtype(config.model.path, settings["dtype"]),
+        policy_loss=recipe.make_loss(run, control.hooks),
+        correction=Correction.of(config.trainer_common.algorithm),
+        entropy_coeff=config.trainer_common.algorithm.entropy_ctrl.coeff,
     )
     engine = engine_options(recipe)
     device = choose_device(engine.device)

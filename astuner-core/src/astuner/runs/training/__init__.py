@@ -2,7 +2,7 @@
 
 from astuner.runs.training.adapters import check_whole_model
 from astuner.runs.training.export import export_model, read_dtype
-from astuner.runs.training.keys import LOOP_HONOURS
+from astuner.runs.training.keys import ENTROPY_TARGET_HONOURS, LOOP_HONOURS, LOSS_HONOURS
 from astuner.runs.training.losses import (
     Correction,
     KlType,
@@ -18,7 +18,9 @@ from astuner.runs.training.mismatch import MismatchWatch
 from astuner.runs.training.schedule import compute_learning_rate
 
 __all__ = [
+    "ENTROPY_TARGET_HONOURS",
     "LOOP_HONOURS",
+    "LOSS_HONOURS",
     "Aggregation",
     "Correction",
     "KlType",

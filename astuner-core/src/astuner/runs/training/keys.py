@@ -12,3 +12,23 @@ LOOP_HONOURS: tuple[str, ...] = (
     "trainer_common.max_checkpoints_to_keep",
     "trainer_common.token_record",
 )
+
+LOSS_HONOURS: tuple[str, ...] = (
+    "trainer_common.algorithm.policy_loss",
+    "trainer_common.algorithm.rollout_is",
+    "trainer_common.algorithm.rollout_is_threshold",
+    "trainer_common.algorithm.rollout_is_lower",
+    "trainer_common.algorithm.rollout_rs",
+    "trainer_common.algorithm.rollout_rs_threshold",
+    "trainer_common.algorithm.rollout_rs_lower",
+    "trainer_common.algorithm.entropy_ctrl.coeff",
+    "trainer_common.clip_ratio_low",
+    "trainer_common.clip_ratio_high",
+    "trainer_common.clip_ratio_c",
+)
+"""Those of a trainer that minimises `astuner.runs.training.losses`, apart from the divergence and `entropy_ctrl.target`."""
+
+ENTROPY_TARGET_HONOURS: tuple[str, ...] = tuple(
+    f"trainer_common.algorithm.entropy_ctrl.{name}" for name in ("target", "delta", "most")
+)
+"""Those of a learner that `weighs_entropy`."""

@@ -35,16 +35,28 @@ class TokenScores:
     entropy: Tensor
     """[R]"""
     _targets: Tensor
+    _shifted: Tensor
+    """[R, vocab] logits of the distribution, the largest of each row 0."""
     _weights: Tensor
     """[R, vocab] probabilities, times `_sums`."""
     _sums: Tensor
     _temperature: float
 
-    def pull(self, grad: Tensor) -> Tensor:
-        """Return the gradient at the logits [R, vocab] of that at the log-probabilities [R]. May be called once."""
+    def pull(self, grad: Tensor, of_entropy: Tensor | None = None) -> Tensor:
+        """Return the gradient at the logits [R, vocab] of that at the log-probabilities [R], and at the entropies [R].
+
+        May be called once.
+        """
         grad = grad / self._temperature
-        # d log p(t) / d logits = onehot(t) - p, written over p.
-        found = self._weights.mul_((grad / self._sums).neg_()[:, None])
+        scale = (grad / self._sums).neg_()[:, None]
+        if of_entropy is None:
+            # d log p(t) / d logits = onehot(t) - p, written over p.
+            found = self._weights.mul_(scale)
+        else:
+            # d H / d logits = -p (log p + H); what is left out has p = 0.
+            per_weight = (of_entropy / self._temperature / self._sums)[:, None]
+            own = self._shifted.add_((self.entropy - self._sums.log())[:, None]).mul_(per_weight)
+            found = self._weights.mul_(scale - own)
         return found.scatter_add_(1, self._targets[:, None], grad[:, None])
 
 
@@ -56,7 +68,7 @@ def score_tokens(logits: Tensor, targets: Tensor, options: TrainerOptions) -> To
     sums = weights.sum(-1)
     logs = sums.log()
     entropy = logs - torch.bmm(weights[:, None], shifted[..., None])[:, 0, 0].div_(sums)
-    return TokenScores(chosen - logs, entropy, targets, weights, sums, options.temperature)
+    return TokenScores(chosen - logs, entropy, targets, shifted, weights, sums, options.temperature)
 
 
 @torch.no_grad()

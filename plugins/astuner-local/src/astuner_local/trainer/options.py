@@ -78,14 +78,14 @@ class TrainerOptions(LossOptions):
 
     @classmethod
     def from_native(
-        cls, native: Mapping[str, Any], *, total_steps: int, loss_agg_mode: Aggregation, dtype: str
+        cls, native: Mapping[str, Any], *, total_steps: int, loss_agg_mode: Aggregation, dtype: str, **loss: Any
     ) -> TrainerOptions:
         """Make the options of a run from the section `trainer` of its native configuration (see `astuner_local.alignment`).
 
-        `loss_agg_mode` belongs to the estimator and is used if the section has none.
+        `loss_agg_mode` belongs to the estimator and is used if the section has none. `loss` are further fields of `LossOptions`.
         """
         given = {**native, "betas": tuple(native["betas"]), "loss_agg_mode": native["loss_agg_mode"] or loss_agg_mode}
-        return cls(**given, total_steps=total_steps, dtype=dtype)
+        return cls(**given, total_steps=total_steps, dtype=dtype, **loss)
 
     @property
     def truncated(self) -> bool:

@@ -32,7 +32,7 @@ def save_state(
         for kind, value in optimizer.state.get(parameter, {}).items()
     }
     save_file(tensors, directory / TENSORS)
-    facts = {"format": 1, "step": step, "options": asdict(options), "reference": reference, "shapes": _shapes(parameters)}
+    facts = {"format": 1, "step": step, "options": _describe(options), "reference": reference, "shapes": _shapes(parameters)}
     (directory / FACTS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
@@ -86,7 +86,7 @@ def _check(
             f"{directory}: belongs to a model with other trained parameters ({len(odd)} differ, first {odd[0]!r}: "
             f"saved {saved.get(odd[0])}, now {current.get(odd[0])}); use the model and LoRA settings of that run"
         )
-    now = json.loads(json.dumps(asdict(options)))
+    now = json.loads(json.dumps(_describe(options)))
     then = facts["options"]
     changed = [name for name in now if then.get(name, now[name]) != now[name] and name not in FREE.union(may_differ)]
     if changed:
@@ -94,6 +94,11 @@ def _check(
         raise UsageError(f"{directory}: the run had other options: {pairs}; set them back, or start a new run")
     if facts["reference"] != reference:
         raise UsageError(f"{directory}: the run had another reference model; pass the one it began with, not a later checkpoint")
+
+
+def _describe(options: TrainerOptions) -> dict[str, Any]:
+    # The loss is an object of its plugin; the run checks that its settings are those of the first start.
+    return asdict(options, filter=lambda item, _: item.name != "policy_loss")
 
 
 def _shapes(parameters: Mapping[str, Tensor]) -> dict[str, list[int]]:

@@ -11,8 +11,8 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from astuner.runs.training import stack_token_values, token_terms
-from astuner.runs.training.signal import TOKEN_SUMS
+from astuner.contract.protocols import TrainedTokens
+from astuner.runs.training import TokenTerms, stack_token_values, token_terms
 from astuner_local.trainer.attention import Layout, Tree, attend_over, make_layout
 from astuner_local.trainer.logprobs import compute_logprobs, count_rows_at_once, score_tokens
 from astuner_local.trainer.options import TrainerOptions
@@ -46,7 +46,7 @@ class MicroBatch:
     rows: Sequence[int]
     """Which of the given rows these are."""
     owners: Tensor
-    """[R] the row of each trained token, as an index into `rows`"""
+    """[R] the row of each trained token, as an index into `rows`, on the device"""
     recompute: bool
     """Whether the backward pass computes the layers again."""
 
@@ -82,7 +82,7 @@ def prepare(
                 advantages=torch.from_numpy(advantages).to(device),
                 shares=torch.from_numpy(factors).to(device),
                 rows=chosen,
-                owners=torch.from_numpy(packed.owners),
+                owners=torch.from_numpy(packed.owners).to(device),
                 recompute=packed.measure().count(limit) > recompute_above,
             )
         )
@@ -98,7 +98,7 @@ def accumulate(
     reference: Tensor | None = None,
     record: list[Tensor] | None = None,
 ) -> Mapping[str, float]:
-    """Add the gradient of a pass to the parameters; return sums over its tokens, by the names of `TOKEN_SUMS`, and `abs_max`.
+    """Add the gradient of a pass to the parameters; return sums over its tokens by the names of `signal.TOKEN_SUMS`, and `abs_max`.
 
     `old` [R] are the log-probabilities at the step's start; None when these are the current ones. `reference` [R] are those of
     the reference, for the divergence in the loss. `record` gets what is recorded of the tokens: [6, r] of each piece of R.
@@ -107,68 +107,61 @@ def accumulate(
     hidden = forward.hidden(batch.ids, batch.positions, attend, recompute=batch.recompute)  # [N, d]
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
     rows_per_pass = count_rows_at_once(options, len(wanted), forward.vocab_size, wanted.device)
+    whole: TokenTerms | None = None
+    if rows_per_pass < len(wanted) and not options.per_token:
+        # A token's loss depends on the rest of its sample, so all log-probabilities come first.
+        whole = _compute_terms(_read_logprobs(forward, wanted.detach(), batch, options), batch, slice(None), options, old, reference)
     gradients, sums, largest = [], [], []
+    names: list[str] = []
+
     # The loss is a sum over tokens, so the logits are differentiated and freed in pieces: never all of [R, vocab].
     for start in range(0, len(wanted), rows_per_pass):
         part = slice(start, start + rows_per_pass)
-        gradient, measured, drift = _differentiate(forward, wanted[part].detach(), batch, part, options, old, reference, record)
-        gradients.append(gradient)
-        sums.append(measured)
-        largest.append(drift)
+
+        def differentiate(logits: Tensor, part: slice = part) -> Tensor:
+            scores = score_tokens(logits, batch.targets[part], options)
+            now = scores.logprobs
+            terms = _compute_terms(now, batch, part, options, old, reference) if whole is None else whole.cut(part)
+            if record is not None:
+                record.append(stack_token_values(now, terms, scores.entropy, None if reference is None else reference[part]))
+            measured = {"tokens": torch.ones_like(now), "entropy": scores.entropy, **terms.measured}
+            names[:] = measured
+            each = torch.stack([values.to(now.dtype) for values in measured.values()])  # [sums, r]
+            sums.append(each.sum(1, dtype=torch.float64))
+            largest.append(terms.drift.abs().max())
+            return scores.pull(terms.slope, -options.entropy_coeff * batch.shares[part] if options.entropy_coeff else None)
+
+        gradients.append(forward.pull_logits(wanted[part].detach(), differentiate))
     wanted.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]  # torch ships it without types
     totals = torch.stack(sums).sum(0).tolist()
-    return {**dict(zip(TOKEN_SUMS, totals, strict=True)), "abs_max": float(torch.stack(largest).max())}
+    return {**dict(zip(names, totals, strict=True)), "abs_max": float(torch.stack(largest).max())}
 
 
-def _differentiate(
-    forward: Forward,
-    hidden: Tensor,
-    batch: MicroBatch,
-    part: slice,
-    options: TrainerOptions,
-    old: Tensor | None,
-    reference: Tensor | None,
-    record: list[Tensor] | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradient at the hidden states [r, d] of some trained tokens, sums over these, and the largest drift.
-
-    Its logits are freed when it returns, before the backward pass through the layers.
-    """
+def _compute_terms(
+    now: Tensor, batch: MicroBatch, part: slice, options: TrainerOptions, old: Tensor | None, reference: Tensor | None
+) -> TokenTerms:
+    """Return what the loss makes of some trained tokens, of which `now` are the log-probabilities."""
+    tokens = TrainedTokens(
+        logp=now,
+        old=now if old is None else old[part],
+        sampler=batch.sampler[part],
+        advantages=batch.advantages[part],
+        samples=batch.owners[part],
+    )
     of_reference = None if reference is None else reference[part]
-    results: list[Tensor] = []
-
-    def differentiate(logits: Tensor) -> Tensor:
-        scores = score_tokens(logits, batch.targets[part], options)
-        now = scores.logprobs
-        with torch.enable_grad():
-            logp = now.detach().requires_grad_()  # [r]
-            terms = token_terms(
-                logp,
-                old=now if old is None else old[part],
-                sampler=batch.sampler[part],
-                advantages=batch.advantages[part],
-                shares=batch.shares[part],
-                options=options,
-                reference=of_reference,
-            )
-            (slope,) = torch.autograd.grad(torch.dot(terms.loss, batch.shares[part]), logp)
-        if record is not None:
-            record.append(stack_token_values(logp, terms, scores.entropy, of_reference))
-        measured = {"tokens": torch.ones_like(now), "entropy": scores.entropy, **terms.measured}
-        each = [measured[name].to(now.dtype) for name in TOKEN_SUMS]  # of [r]
-        results.extend((torch.stack(each).sum(1, dtype=torch.float64), terms.drift.abs().max()))
-        return scores.pull(slope)
-
-    gradient = forward.pull_logits(hidden, differentiate)
-    sums, drift = results
-    return gradient, sums, drift
+    return token_terms(tokens, shares=batch.shares[part], options=options, reference=of_reference)
 
 
 @torch.no_grad()
 def logprobs(forward: Forward, batch: MicroBatch, options: TrainerOptions) -> Tensor:
     """Return the log-probabilities [R] of the trained tokens of a pass under some weights."""
     hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
-    wanted = hidden.index_select(0, batch.predictors)  # [R, d]
+    return _read_logprobs(forward, hidden.index_select(0, batch.predictors), batch, options)
+
+
+@torch.no_grad()
+def _read_logprobs(forward: Forward, wanted: Tensor, batch: MicroBatch, options: TrainerOptions) -> Tensor:
+    """Return the log-probabilities [R] of the trained tokens, given the hidden states [R, d] that predict them."""
     rows_per_pass = count_rows_at_once(options, len(wanted), forward.vocab_size, wanted.device)
     pieces = zip(torch.split(wanted, rows_per_pass), torch.split(batch.targets, rows_per_pass), strict=True)
     return torch.cat([compute_logprobs(forward.logits(piece), targets, options) for piece, targets in pieces])

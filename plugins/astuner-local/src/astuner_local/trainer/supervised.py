@@ -65,7 +65,6 @@ def make_options(native: Mapping[str, Any], job: WarmStartJob, *, total_steps: i
         "lr_warmup_steps": count_warmup_steps(total_steps),
         "lr_scheduler_type": SCHEDULE,
         "mini_batch_num": 1,
-        "rollout_is_threshold": None,
         "use_kl_loss": False,
         "loss_agg_mode": "token-mean",
         "temperature": 1.0,

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from astuner.contract.protocols import Fit
 from astuner.contract.schema import Sample, Sampling
 from astuner.runs.training import compute_learning_rate, compute_token_shares, cut_mini_batches, divergence
-from astuner.runs.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, select_live_rows
+from astuner.runs.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner.runs.training.supervised import find_misses
 from astuner.runs.training.token_values import TokenValues
 from astuner_local.forward.choose import make_forward
@@ -51,6 +51,8 @@ class Trainer:
         """
         self.model = model.eval()  # dropout would make the ratio to the sampler noise
         self.options = options
+        self.entropy_coeff = options.entropy_coeff
+        """What the entropy counts in the next update."""
         self.step = 0
         """The last step that `update` was called for."""
         self.parameters: Mapping[str, nn.Parameter] = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -81,9 +83,9 @@ class Trainer:
         nothing to train has counts only.
         `record` keeps the values of every trained token for `take_token_values`.
         """
-        options, tokens = self.options, TokenRecord() if record else None
+        options, tokens = evolve(self.options, entropy_coeff=self.entropy_coeff), TokenRecord() if record else None
         parts = cut_mini_batches(rows, options.mini_batch_num)
-        live = [select_live_rows(part, every_row=self._kl_in_loss) for part in parts]
+        live = [select_live_rows(part, every_row=self._kl_in_loss or options.entropy_coeff > 0) for part in parts]
         plans = [self._prepare(part, own) for part, own in zip(parts, live, strict=True)]
         # With one mini-batch the trained weights are those that the step began with: the ratio is 1 in value.
         old = [[logprobs(self._forward, batch, options) for batch in plan] for plan in plans] if len(plans) > 1 else None
@@ -108,9 +110,9 @@ class Trainer:
                 if tokens is not None:
                     own = [live[number][place] for place in batch.rows]
                     tokens.add_rows([numbers[id(row)] for row in own], [row.sample.trained for row in own])
-                for name in TOKEN_SUMS:
-                    sums[name] += found[name]
-                largest = max(largest, found["abs_max"])
+                largest = max(largest, found.pop("abs_max"))
+                for name, value in found.items():
+                    sums[name] += value
                 sums["computed"] += len(batch.ids)
             if plan:
                 norms.append(self._apply(lr))
