@@ -35,13 +35,11 @@ def test_every_key_is_accounted_for():
 def test_options_follow_from_our_keys(native):
     overrides = (
         *(
-            "trainer_common.clip_ratio_c=5.0",
-            "trainer_common.clip_ratio_high=0.28",
             "trainer_common.mini_batch_num=3",
             "trainer_common.kl_loss_type=mse",
         ),
         *("trainer_common.grad_clip=0.5", "trainer_common.optim.lr=2.0e-5", "trainer_common.optim.betas=[0.8, 0.9]"),
-        *("trainer_common.algorithm.rollout_is_threshold=2.0", "trainer_common.algorithm.kl_penalty=abs"),
+        "trainer_common.algorithm.kl_penalty=abs",
         *("rollout.temperature=0.8", "rollout.top_p=0.9", "rollout.top_k=40"),
         "trainer_common.loss_agg_mode=seq-mean-token-sum-norm",
     )
@@ -52,9 +50,6 @@ def test_options_follow_from_our_keys(native):
         total_steps=7,
         grad_clip=0.5,
         mini_batch_num=3,
-        clip_ratio_high=0.28,
-        clip_ratio_c=5.0,
-        rollout_is_threshold=2.0,
         loss_agg_mode="seq-mean-token-sum-norm",
         max_response_length=15000,
         use_kl_loss=True,

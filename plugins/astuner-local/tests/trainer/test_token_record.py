@@ -10,6 +10,7 @@ import pytest
 import torch
 from attrs import evolve
 
+from astuner.runs.training import Correction
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer
 
@@ -84,7 +85,7 @@ def test_the_weight_of_the_policy_gradient_has_the_importance_weight(make_model,
     model, rows = make_model(), make_groups()
     sampler = np.concatenate([row.sample.logprobs[row.sample.mask] for row in rows])
     expected = np.minimum(np.exp(plain_logprobs(model, rows)[0] - sampler), 1.1) * spread(rows)
-    found = record(Trainer(model, TrainerOptions(use_kl_loss=False, rollout_is_threshold=1.1)), rows)
+    found = record(Trainer(model, TrainerOptions(use_kl_loss=False, correction=Correction(rollout_is_threshold=1.1))), rows)
     np.testing.assert_allclose(found.rl, expected, rtol=1e-3, atol=1e-5)
 
 

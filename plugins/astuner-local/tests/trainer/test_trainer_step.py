@@ -10,7 +10,7 @@ from attrs import evolve
 
 from astuner.contract.schema import Sampling
 from astuner.runs.inspection.metric_names import list_metric_names
-from astuner.runs.training import MismatchWatch
+from astuner.runs.training import Correction, MismatchWatch
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer
 
@@ -119,7 +119,7 @@ def test_importance_weight_enters_the_gradient(make_model, make_groups, gradient
     factor = 1 / sum(row.sample.trained for row in rows)
     # A sampler that gave every token half the probability: each weight is 2, and the bound is 1.5.
     halved = [evolve(row, sample=evolve(row.sample, logprobs=row.sample.logprobs - np.log(2) * row.sample.mask)) for row in rows]
-    (found,) = gradients(model, halved, rollout_is_threshold=1.5)
+    (found,) = gradients(model, halved, correction=Correction(rollout_is_threshold=1.5))
     assert difference(found, expected_gradient(model, rows, [1.5 * factor] * len(rows))) < 1e-5
 
 

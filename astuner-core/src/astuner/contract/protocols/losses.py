@@ -48,14 +48,14 @@ class LossTraits:
     """What a trainer may do with a loss."""
 
     per_token: bool = field(default=False, validator=FLAG)
-    """Whether the loss of a token depends on that token alone: then long samples are computed piece by piece, without a pass of
-    their own for the log-probabilities."""
+    """Whether the loss of a token depends on that token alone: then a trainer may compute it piece by piece, without a sweep of its
+    own for the log-probabilities."""
 
 
 class PolicyLoss(Protocol):
-    """The policy gradient's loss. Runs where the weights are: it must pickle, and keep no state. It may have `traits` (`LossTraits`).
+    """The policy gradient's loss. Runs where the weights are: it must pickle, and keep no state. May have `traits` (`LossTraits`).
 
-    Use methods of the tensors, so that the module imports without torch:
+    Written with methods of the tensors, its module imports without torch:
 
         class Reinforce:
             def compute(self, tokens):
@@ -65,6 +65,6 @@ class PolicyLoss(Protocol):
     def compute(self, tokens: TrainedTokens) -> Tensor:
         """Return the loss of each token [tokens], with a gradient at `tokens.logp`.
 
-        The trainer multiplies it by the correction for the sampler, by the tokens' shares in the mini-batch, and sums. A token with
-        an advantage and no gradient counts as clipped.
+        The trainer multiplies it by the correction for the sampler and by the tokens' shares in the mini-batch, and sums. A token
+        with an advantage and no gradient counts as clipped.
         """

@@ -31,7 +31,7 @@ MOST_K3 = 10.0
 
 @frozen(kw_only=True)
 class PpoClip:
-    """PPO's -min(r·A, clip(r)·A) (Schulman et al. 2017, arXiv 1707.06347), at most -c·A for A < 0 (Ye et al. 2019, arXiv 1912.09729)."""
+    """PPO's -min(r·A, clip(r)·A) (arXiv 1707.06347), at most -c·A for A < 0 (arXiv 1912.09729); r = π/π_old."""
 
     traits = LossTraits(per_token=True)
 
@@ -60,11 +60,11 @@ class PpoClip:
 
 @frozen(kw_only=True)
 class Correction:
-    """What a token counts because another engine, or other weights, sampled it: by w = π_old/μ, in the terms of verl's `rollout_is`.
+    """What a token counts because another engine, or other weights, sampled it: by w = π_old/μ, in verl's terms.
 
-    Importance weights: min(w, C), truncated (Yao et al. 2025); with a lower bound w between the bounds and 0 outside of them, masked
-    (IcePop). w is the token's own, or the product over its sample. Rejection: what is too far off policy counts 0, by a measure in
-    verl's names: k1 = -log w, k2 = (log w)²/2, k3 = w - 1 - log w, of the token or summed, averaged or the largest of its sample.
+    Importance weights: min(w, C), truncated; with a lower bound w between the bounds and 0 outside of them, masked (IcePop). w is
+    the token's own, or the product over its sample. Rejection: what is too far off policy counts 0, by k1 = -log w,
+    k2 = (log w)²/2 or k3 = w - 1 - log w, of the token, or summed, averaged or the largest of its sample.
     """
 
     rollout_is: Literal["token", "sequence"] = "token"
@@ -173,9 +173,7 @@ class TokenTerms:
     def cut(self, part: slice) -> TokenTerms:
         """Return those of some tokens."""
         measured = {name: values[part] for name, values in self.measured.items()}
-        return TokenTerms(
-            self.loss[part], self.slope[part], measured, self.drift[part], self.ratio[part], self.weight[part]
-        )
+        return TokenTerms(self.loss[part], self.slope[part], measured, self.drift[part], self.ratio[part], self.weight[part])
 
 
 def token_terms(
@@ -198,8 +196,8 @@ def token_terms(
         leaf = now.clone().requires_grad_()
         policy = options.policy_loss.compute(evolve(tokens, logp=leaf))
         if policy.shape != now.shape:
-            kind = type(options.policy_loss).__qualname__
-            raise PluginError(f"{kind}.compute returned a tensor {list(policy.shape)}: return the loss of each of {len(now)} tokens")
+            name, shape = type(options.policy_loss).__qualname__, list(policy.shape)
+            raise PluginError(f"{name}.compute returned a tensor of shape {shape}: return the loss of each of {len(now)} tokens")
         if factor is not None:
             policy = policy * factor
         (slope,) = torch.autograd.grad(policy.dot(shares), leaf)

@@ -98,7 +98,7 @@ def accumulate(
     reference: Tensor | None = None,
     record: list[Tensor] | None = None,
 ) -> Mapping[str, float]:
-    """Add the gradient of a pass to the parameters; return sums over its tokens by the names of `signal.TOKEN_SUMS`, and `abs_max`.
+    """Add the gradient of a pass to the parameters; return sums over its tokens, as `TOKEN_SUMS` names them, and `abs_max`.
 
     `old` [R] are the log-probabilities at the step's start; None when these are the current ones. `reference` [R] are those of
     the reference, for the divergence in the loss. `record` gets what is recorded of the tokens: [6, r] of each piece of R.
@@ -110,7 +110,8 @@ def accumulate(
     whole: TokenTerms | None = None
     if rows_per_pass < len(wanted) and not options.per_token:
         # A token's loss depends on the rest of its sample, so all log-probabilities come first.
-        whole = _compute_terms(_read_logprobs(forward, wanted.detach(), batch, options), batch, slice(None), options, old, reference)
+        now = _read_logprobs(forward, wanted.detach(), batch, options)
+        whole = _compute_terms(now, batch, slice(None), options, old, reference)
     gradients, sums, largest = [], [], []
     names: list[str] = []
 
