@@ -43,6 +43,17 @@ class DisagreeingBackbone(ServingBackbone):
     off = -2.0
 
 
+class WeighingBackbone(ServingBackbone):
+    """The entropy of its steps is 1.0, 0.4, 0.4, …"""
+
+    name = "weighing"
+
+    def train(self, run: Any, tasks: Any, recipe: Any, control: Any) -> Any:
+        learner = WeighingLearner(run, recipe, control, self.overlaps, self.off)
+        learner.step = control.resume_step
+        yield from loop.train(run, tasks, recipe, control, learner)
+
+
 class Learner:
     traits = LearnerTraits(serves_weights=True, brings_engine=True, compares_with_reference=True, records_tokens=True)
 
@@ -97,3 +108,14 @@ class Learner:
 
     async def _serve(self, ref: str, version: int) -> None:
         self._served.append((ref, version))
+
+
+class WeighingLearner(Learner):
+    traits = evolve(Learner.traits, weighs_entropy=True)
+    coeff = 0.0
+
+    def set_entropy_coeff(self, value: float) -> None:
+        self.coeff = value
+
+    def update(self, rows: Sequence[Any], step: int) -> dict[str, float]:
+        return {**super().update(rows, step), "entropy/mean": 1.0 if step == 1 else 0.4, "weighed": self.coeff}

@@ -13,6 +13,8 @@ from astuner.settings.planning.plan import Plan, plan_run
 from astuner_devkit.project import write_project
 
 PACKAGE = """
+import attrs
+
 from astuner.contract.protocols import BackboneTraits, EngineTraits, EstimatorTraits
 
 
@@ -39,6 +41,18 @@ class Tasks:
         return iter(())
 
 
+class Reinforce:
+    @attrs.frozen
+    class Options:
+        scale: float = 1.0
+
+    def __init__(self, options):
+        self.options = options
+
+    def compute(self, tokens):
+        return -self.options.scale * tokens.advantages * tokens.logp
+
+
 class Remote:
     traits = EngineTraits(names_own_model=True)
 """
@@ -56,6 +70,7 @@ def plan(fake_distribution: Callable[..., Path], tmp_path: Path) -> Planned:
                 "astuner.backbones": {"acme": "acme_median:Trainer", "runners": "acme_median:Runners"},
                 "astuner.estimators": {"median": "acme_median:Median", "whole_step": "acme_median:WholeStep"},
                 "astuner.engines": {"remote": "acme_median:Remote"},
+                "astuner.losses": {"reinforce": "acme_median:Reinforce"},
                 "astuner.readers": {"tasks": "acme_median:Tasks"},
             },
             requires=["astuner-core>=0.1,<0.2"],
@@ -151,3 +166,52 @@ def test_one_worker_needs_no_package_nor_does_a_backbone_with_workers_of_its_own
     plan: Planned, backbone: str, players: int | str
 ) -> None:
     assert plan(backbone, **{**WITHOUT_POOL, "rollout": {"players": players}}).loaded.config.rollout.players == players
+
+
+def with_loss(**settings: Any) -> dict[str, Any]:
+    return {"trainer_common": {"algorithm": settings}}
+
+
+def test_a_loss_has_its_options_from_the_section_of_the_algorithm(plan: Planned) -> None:
+    found = plan(**with_loss(policy_loss="reinforce", reinforce={"scale": 2.0})).recipe.policy_loss
+    assert (found.candidate.name, found.options.scale) == ("reinforce", 2.0)
+    assert plan().recipe.policy_loss.candidate.name == "ppo_clip"
+
+
+def test_a_misspelt_loss_and_a_misspelt_option_of_one_are_reported_with_their_places(problem: Callable[..., Problem]) -> None:
+    found = problem(**with_loss(policy_loss="reinforse"))
+    assert (found.key, found.suggestion) == ("astuner.trainer_common.algorithm.policy_loss", "reinforce")
+    found = problem(**with_loss(policy_loss="reinforce", reinforce={"scal": 2.0}))
+    assert (found.key, found.suggestion) == ("astuner.trainer_common.algorithm.reinforce.scal", "scale")
+
+
+def test_bounds_of_another_loss_are_refused_with_where_its_own_are_set(problem: Callable[..., Problem]) -> None:
+    settings = {"trainer_common": {"clip_ratio_high": 0.3, "algorithm": {"policy_loss": "reinforce"}}}
+    found = problem(**settings)
+    assert found.key == "astuner.trainer_common.clip_ratio_high"
+    assert found.message == "belongs to the loss ppo_clip. Set trainer_common.algorithm.reinforce instead."
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "message"),
+    [
+        ({"rollout_is_lower": 0.5}, "rollout_is_lower", "has no effect without rollout_is_threshold."),
+        ({"rollout_is_lower": 2.0, "rollout_is_threshold": 2.0}, "rollout_is_lower", "must be below rollout_is_threshold (2): 2"),
+        ({"rollout_rs_lower": 0.5}, "rollout_rs_lower", "has no effect without rollout_rs: token_k1, seq_sum_k1 or seq_mean_k1."),
+        (
+            {"rollout_rs": "seq_mean_k3", "rollout_rs_lower": 0.5},
+            "rollout_rs_lower",
+            "has no effect without rollout_rs: token_k1, seq_sum_k1 or seq_mean_k1.",
+        ),
+        (
+            {"rollout_rs": "token_k1", "rollout_rs_threshold": 1.5, "rollout_rs_lower": 1.6},
+            "rollout_rs_lower",
+            "must be below rollout_rs_threshold (1.5): 1.6",
+        ),
+    ],
+)
+def test_bounds_without_effect_or_order_are_refused(
+    problem: Callable[..., Problem], settings: Mapping[str, Any], key: str, message: str
+) -> None:
+    found = problem(**with_loss(**settings))
+    assert (found.key, found.message) == (f"astuner.trainer_common.algorithm.{key}", message)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,11 @@ from hypothesis import strategies as st
 from astuner.contract.errors import ConfigError
 from astuner.runs.inspection.metric_names import list_metric_names
 from astuner.runs.store.directory import RunDirectory
+from astuner.runs.store.metric_rows import read_metric_rows
 from astuner.runs.store.token_store import TokenStore
+from astuner.runs.training.entropy import EntropyWeight
 from astuner.runs.training.group_filter import spread_evenly
+from astuner.settings.config.trainer import EntropyControl
 from astuner_devkit.episodes import episode, group
 
 FILE = REPOSITORY / "tests" / "support" / "serving_backbone.py"
@@ -128,3 +133,39 @@ def test_groups_that_the_filter_left_out_are_counted(run: Any, wanted: int, coun
     settings = trainer(algorithm={"filter_groups": {"enable": True, "max_num_gen_batches": 2}})
     metrics = run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=settings).metrics
     assert {name: metrics[name] for name in counts} == counts
+
+
+def weigh_entropy(**settings: Any) -> dict[str, Any]:
+    return trainer(total_training_steps=4, algorithm={"entropy_ctrl": {"coeff": 0.1, "target": 0.5, "delta": 0.02, **settings}})
+
+
+def test_the_weight_of_the_entropy_follows_the_entropy(run: Any):
+    played = run(tasks=TASKS, backbone=f"{FILE}:WeighingBackbone", settings=weigh_entropy())
+    rows = read_metric_rows(RunDirectory(played.directory).metrics).rows
+    # The first step begins with the weight as it is set; an entropy of 1 takes it down and out, those of 0.4 bring it back.
+    assert [row["weighed"] for row in rows] == [row["entropy/coeff"] for row in rows] == pytest.approx([0.1, 0.0, 0.1, 0.12])
+
+
+def test_the_weight_of_the_entropy_has_a_largest_value(run: Any):
+    played = run(tasks=TASKS, backbone=f"{FILE}:WeighingBackbone", settings=weigh_entropy(most=0.105))
+    assert played.metrics["entropy/coeff"] == pytest.approx(0.105)
+
+
+def test_a_resumed_run_weighs_the_entropy_as_if_it_had_never_stopped(tmp_path: Path):
+    directory = RunDirectory(tmp_path)
+    lines = [{"step": step, "kind": "train", "entropy/mean": entropy} for step, entropy in enumerate((1.0, 0.4, 0.3, 0.7), 1)]
+    directory.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    settings = EntropyControl(coeff=0.1, target=0.5)
+    whole = EntropyWeight.open(directory, settings, 0)
+    assert whole is not None
+    for step, line in enumerate(lines, 1):
+        whole.adapt(float(str(line["entropy/mean"])))
+        assert EntropyWeight.open(directory, settings, step) == whole
+    before = whole.weight
+    whole.adapt(None)
+    assert whole.weight == before
+
+
+def test_a_learner_that_weighs_no_entropy_is_refused_by_name(run: Any):
+    with pytest.raises(ConfigError, match="weighs no entropy from step to step"):
+        run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=weigh_entropy())

@@ -11,7 +11,7 @@ import pytest
 from astuner.settings.config.loading import load_config
 from astuner.settings.config.native import Native, align
 from astuner.settings.planning.key_coverage import find_unaccounted_keys
-from astuner_local.alignment import ALIGNMENT
+from astuner_local.alignment import ALIGNMENT, AT_START
 from astuner_local.backbone import LocalBackbone
 from astuner_local.trainer.options import TrainerOptions
 
@@ -99,7 +99,7 @@ def test_a_wrong_raw_key_is_named(native, raw: str, key: str, word: str):
 def test_every_option_of_the_trainer_has_a_native_key_or_is_known_at_the_start(native):
     import attrs
 
-    assert set(native().tree["trainer"]) | {"total_steps", "dtype"} == set(attrs.fields_dict(TrainerOptions))
+    assert set(native().tree["trainer"]) | set(AT_START) == set(attrs.fields_dict(TrainerOptions))
 
 
 def test_the_table_imports_no_torch():

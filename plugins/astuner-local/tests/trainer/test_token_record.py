@@ -10,7 +10,7 @@ import pytest
 import torch
 from attrs import evolve
 
-from astuner.runs.training import Correction
+from astuner.runs.training import Correction, PpoClip
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer
 
@@ -65,7 +65,7 @@ def test_the_values_of_the_rows_are_those_of_a_plain_forward_pass(make_model, ma
 
 def test_after_the_first_mini_batch_the_ratio_is_that_to_the_weights_that_the_step_began_with(make_model, make_groups):
     model, rows = make_model(), make_groups(4)
-    options = TrainerOptions(lr=0.02, mini_batch_num=2, use_kl_loss=False, clip_ratio_c=1.3)
+    options = TrainerOptions(lr=0.02, mini_batch_num=2, use_kl_loss=False, policy_loss=PpoClip(clip_ratio_c=1.3))
     before, halfway = copy.deepcopy(model), copy.deepcopy(model)
     Trainer(halfway, evolve(options, mini_batch_num=1)).update(rows[:8], 1)
     found = record(Trainer(model, options), rows)

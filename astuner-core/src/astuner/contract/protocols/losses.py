@@ -48,14 +48,14 @@ class LossTraits:
     """What a trainer may do with a loss."""
 
     per_token: bool = field(default=False, validator=FLAG)
-    """Whether the loss of a token depends on that token alone: then a trainer may compute it piece by piece, without a sweep of its
-    own for the log-probabilities."""
+    """Whether the loss of a token depends on that token alone: then a trainer may compute it piece by piece, without a sweep for the
+    log-probabilities alone."""
 
 
 class PolicyLoss(Protocol):
-    """The policy gradient's loss. Runs where the weights are: it must pickle, and keep no state. May have `traits` (`LossTraits`).
+    """The policy gradient's loss. Runs where the weights are: it must pickle, and keep no state.
 
-    Written with methods of the tensors, its module imports without torch:
+    It may have `traits` (`LossTraits`). Written with methods of the tensors, its module imports without torch:
 
         class Reinforce:
             def compute(self, tokens):

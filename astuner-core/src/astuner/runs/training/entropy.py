@@ -11,7 +11,7 @@ from astuner.settings.config.trainer import EntropyControl
 
 @define
 class EntropyWeight:
-    """Adapted after each step (He et al. 2025, arXiv 2505.22312). It follows from what was logged, so a resume finds it as it was."""
+    """Adapted after each step (arXiv 2505.22312). It follows from what was logged, so a resume finds it as it was."""
 
     settings: EntropyControl
     weight: float

@@ -40,7 +40,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
 
     The learner is in the state of the checkpoint of `control.resume_step`.
     """
-    _check_filter(run, learner)
+    _check_learner(run, learner)
     total, settings = tasks.total_steps, run.config.trainer_common
     start = control.resume_step
     directory = RunDirectory(run.directory)
@@ -146,13 +146,17 @@ def _update(learner: Learner, rows: Sequence[WeightedSample], step: int, clock: 
     return found
 
 
-def _check_filter(run: RunInfo, learner: Learner) -> None:
+def _check_learner(run: RunInfo, learner: Learner) -> None:
     if run.config.trainer_common.algorithm.filter_groups.enable and not is_group_relative(learner.estimator):
         message = (
             f"{run.config.trainer_common.algorithm.adv_estimator!r} compares all episodes of a step, so that groups whose "
             "rewards are all equal give signal too. Turn it off, or choose an estimator that compares siblings, such as grpo."
         )
         raise ConfigError([Problem(key="astuner.trainer_common.algorithm.filter_groups.enable", message=message)])
+    target = run.config.trainer_common.algorithm.entropy_ctrl.target
+    if target is not None and not read_traits(learner, LearnerTraits).weighs_entropy:
+        message = f"the backbone '{run.backbone}' weighs no entropy from step to step. Remove it, or choose a backbone that does."
+        raise ConfigError([Problem(key="astuner.trainer_common.algorithm.entropy_ctrl.target", message=message)])
 
 
 def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tuple[str, str], NDArray[np.float64]]:

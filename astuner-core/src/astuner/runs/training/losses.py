@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from attrs import evolve, field, fields, frozen
 from attrs.validators import ge, gt, in_, le, optional
@@ -46,9 +46,7 @@ class PpoClip:
     def from_run(cls, options: Any, run_info: RunInfo) -> PpoClip:
         """Read the bounds `trainer_common.clip_ratio_…`."""
         common = run_info.config.trainer_common
-        return cls(
-            clip_ratio_low=common.clip_ratio_low, clip_ratio_high=common.clip_ratio_high, clip_ratio_c=common.clip_ratio_c
-        )
+        return cls(clip_ratio_low=common.clip_ratio_low, clip_ratio_high=common.clip_ratio_high, clip_ratio_c=common.clip_ratio_c)
 
     def compute(self, tokens: TrainedTokens) -> Tensor:
         """Return the loss of each token."""
@@ -166,9 +164,8 @@ class TokenTerms:
     """Of the policy gradient: the advantage times the correction."""
 
     def add_up(self, logp: Tensor, shares: Tensor) -> Tensor:
-        """Return the loss of a mini-batch, with the gradient at the log-probabilities [tokens] that the terms were computed of."""
-        loss = self.loss.dot(shares) + self.slope.dot(logp - logp.detach())
-        return cast("Tensor", loss)
+        """Return the sum of the losses, with its gradient at the log-probabilities [tokens] that they were computed of."""
+        return self.loss.dot(shares) + self.slope.dot(logp - logp.detach())
 
     def cut(self, part: slice) -> TokenTerms:
         """Return those of some tokens."""

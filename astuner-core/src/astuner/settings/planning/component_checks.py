@@ -24,22 +24,28 @@ if TYPE_CHECKING:
     from astuner.settings.plugins.component import Component
 
 
+CLIPPED = "ppo_clip"
+CLIP_KEYS = tuple(f"trainer_common.clip_ratio_{end}" for end in ("low", "high", "c"))
+"""The bounds of that loss."""
+
+
 @frozen(kw_only=True)
 class ComponentChecks:
-    """What the backbone, the engine and the estimator of a run require of its keys."""
+    """What the backbone, the engine, the estimator and the loss of a run require of its keys."""
 
     loaded: LoadedConfig
     catalog: Catalog
     backbone: Component | None
     engine: Component | None
     estimator: Component | None
+    loss: Component | None
 
     def run(self, *, trains: bool) -> None:
         """Raise `ConfigError` with all problems. A plan that only evaluates (`trains=False`) may hold what training must not."""
         backbone = BackboneTraits() if self.backbone is None else load_with_traits(self.backbone.candidate)[1]
         problems = [*self._check_model(), *self._check_players()]
         if trains and backbone.trains:
-            problems += [*self._check_siblings(), *find_inexact_keys(self.loaded)]
+            problems += [*self._check_siblings(), *self._check_bounds(), *find_inexact_keys(self.loaded)]
         if problems:
             raise ConfigError(problems)
 
@@ -63,6 +69,23 @@ class ComponentChecks:
             name = self.estimator.candidate.name
             message = f"with one episode per task, {name} has nothing to compare and every advantage is 0. Set it to 2 or more."
             yield self._make_problem("rollout.num_repeat", message)
+
+    def _check_bounds(self) -> Iterator[Problem]:
+        algorithm = self.loaded.config.trainer_common.algorithm
+        name = CLIPPED if self.loss is None else self.loss.candidate.name
+        for key in CLIP_KEYS if name != CLIPPED else ():
+            if key in self.loaded.user_keys:
+                yield self._make_problem(key, f"belongs to the loss {CLIPPED}. Set trainer_common.algorithm.{name} instead.")
+        for kind, least in (("is", algorithm.rollout_is_threshold is None), ("rs", algorithm.rollout_rs is None)):
+            key = f"trainer_common.algorithm.rollout_{kind}_lower"
+            lower, upper = (getattr(algorithm, f"rollout_{kind}_{end}") for end in ("lower", "threshold"))
+            if lower is None:
+                continue
+            if least or (kind == "rs" and not str(algorithm.rollout_rs).endswith("k1")):
+                needed = "rollout_is_threshold" if kind == "is" else "rollout_rs: token_k1, seq_sum_k1 or seq_mean_k1"
+                yield self._make_problem(key, f"has no effect without {needed}.")
+            elif lower >= upper:
+                yield self._make_problem(key, f"must be below rollout_{kind}_threshold ({upper:g}): {lower:g}")
 
     def _make_problem(self, key: str, message: str) -> Problem:
         return make_problem(f"{ROOT}.{key}", message, self.loaded.locate)

@@ -124,10 +124,10 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     tracker = _choose_named(chooser, "tracker", "context_tracker.context_tracker_type", config.context_tracker)
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
-    algorithm = config.trainer_common.algorithm
-    loss = _choose_named(chooser, "loss", "trainer_common.algorithm.policy_loss", algorithm)
+    loss = _choose_named(chooser, "loss", "trainer_common.algorithm.policy_loss", config.trainer_common.algorithm)
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
-    checks = ComponentChecks(loaded=loaded, catalog=catalog, backbone=chosen_backbone, engine=engine, estimator=estimator)
+    chosen: dict[str, Any] = {"backbone": chosen_backbone, "engine": engine, "estimator": estimator, "loss": loss}
+    checks = ComponentChecks(loaded=loaded, catalog=catalog, **chosen)
     chooser.attempt(lambda: checks.run(trains=trains))
     summed_up, idle_keys = [chosen_engine.notice] if chosen_engine.notice else [], list[str]()
     notices = [*summed_up, *_find_backbone_notices(loaded, catalog), *loaded.notices, *find_tracker_notices(loaded, tracker)]
