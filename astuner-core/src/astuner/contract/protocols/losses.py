@@ -48,8 +48,7 @@ class LossTraits:
     """What a trainer may do with a loss."""
 
     per_token: bool = field(default=False, validator=FLAG)
-    """Whether the loss of a token depends on that token alone: then a trainer may compute it piece by piece, without a sweep for the
-    log-probabilities alone."""
+    """Whether the loss of a token depends on that token alone: then a trainer may compute it piece by piece, in one sweep."""
 
 
 class PolicyLoss(Protocol):

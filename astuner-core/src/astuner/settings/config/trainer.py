@@ -41,8 +41,8 @@ class EntropyControl:
     coeff: float = field(default=0.0, validator=ge(0))
     """Weight of the entropy of the trained tokens, which is subtracted from the loss."""
     target: float | None = field(default=None, validator=optional(gt(0)))
-    """Adapt the weight (arXiv 2505.22312): after a step whose mean entropy in nats is below this it rises by `delta`, else it falls,
-    and it counts only after a step whose entropy was not above. null keeps it as it is."""
+    """Adapt the weight (arXiv 2505.22312): after a step whose mean entropy, in nats, is below this it rises by `delta`, else it
+    falls, and it counts only after a step whose entropy was not above. null keeps it as it is."""
     delta: float = field(default=0.005, validator=gt(0))
     """By how much it moves after a step."""
     most: float = field(default=1.0, validator=gt(0))
