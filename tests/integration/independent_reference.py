@@ -120,7 +120,7 @@ class IndependentReference:
             streams[call["index"]] = [*prefix, *call["output_ids"]]
             if call["untrained"] is None and call["output_ids"]:
                 with torch.no_grad():
-                    old, reference = (self._logprobs(m, prefix, call["output_ids"]) for m in (self.model, self.reference))
+                    old, reference = (self._scores(m, prefix, call["output_ids"])[0] for m in (self.model, self.reference))
                 yield SampledCall(
                     owner=(episode["id"], call["agent"]),
                     group=episode["task"]["task_id"],
@@ -131,10 +131,11 @@ class IndependentReference:
                     reference=reference,
                 )
 
-    def _logprobs(self, model: Any, prefix: list[int], output: list[int]) -> Tensor:
+    def _scores(self, model: Any, prefix: list[int], output: list[int]) -> tuple[Tensor, Tensor]:
+        """Return the log-probability of each token of an answer, and the entropy of what it was sampled from."""
         logits = model(input_ids=torch.tensor([prefix + output])).logits[0, len(prefix) - 1 : -1] / self.rollout["temperature"]
         targets = torch.tensor(output)
-        rows = []
+        rows, entropies = [], []
         for scores, target in zip(logits, targets, strict=True):
             likely = scores.detach().sort(descending=True, stable=True).indices
             if self.rollout["top_k"] > 0:
@@ -143,8 +144,10 @@ class IndependentReference:
             above[0] = 0.0
             nucleus = likely[above < self.rollout["top_p"]]
             chosen = torch.cat([nucleus[nucleus != target], target[None]])
-            rows.append(scores[target] - scores[chosen].logsumexp(0))
-        return torch.stack(rows)
+            logp = scores[chosen].log_softmax(0)
+            rows.append(logp[-1])
+            entropies.append(-(logp.exp() * logp).sum())
+        return torch.stack(rows), torch.stack(entropies)
 
     def _weigh(self, calls: list[SampledCall]) -> None:
         """Give every call the advantages of its tokens."""
@@ -212,17 +215,27 @@ class IndependentReference:
         return norm
 
     def _loss(self, call: SampledCall) -> Tensor:
-        logp = self._logprobs(self.model, call.prefix, call.output)
-        ratio, gain = (logp - call.old).exp(), call.advantages
-        low, high = 1 - self.trainer["clip_ratio_low"], 1 + self.trainer["clip_ratio_high"]
-        good = torch.minimum(ratio * gain, ratio.clamp(max=high) * gain)
-        bad = torch.maximum(torch.minimum(ratio * gain, ratio.clamp(min=low) * gain), self.trainer["clip_ratio_c"] * gain)
-        loss = -torch.where(gain >= 0, good, bad)
+        logp, entropy = self._scores(self.model, call.prefix, call.output)
+        loss = self._policy_loss(logp, call)
+        apart = call.old - call.sampler
         if (most := self.algorithm["rollout_is_threshold"]) is not None:
-            loss = loss * (call.old - call.sampler).exp().clamp(max=most)
+            apart = apart.sum() if self.algorithm["rollout_is"] == "sequence" else apart
+            loss = loss * apart.exp().clamp(max=most)
+        loss = loss - self.algorithm["entropy_ctrl"]["coeff"] * entropy
         if self.trainer["use_kl_loss"]:
             loss = loss + self.trainer["kl_loss_coef"] * _divergence(logp - call.reference, self.trainer["kl_loss_type"])
         return loss
+
+    def _policy_loss(self, logp: Tensor, call: SampledCall) -> Tensor:
+        ratio, gain = (logp - call.old).exp(), call.advantages
+        if self.algorithm["policy_loss"] != "ppo_clip":
+            # The loss of test_independent_reference.py; an answer is a sample here.
+            mean, bound = (logp - call.old).mean().exp(), 1 + self.algorithm["GeometricMean"]["bound"]
+            return -torch.minimum(mean * gain, mean.clamp(1 / bound, bound) * gain)
+        low, high = 1 - self.trainer["clip_ratio_low"], 1 + self.trainer["clip_ratio_high"]
+        good = torch.minimum(ratio * gain, ratio.clamp(max=high) * gain)
+        bad = torch.maximum(torch.minimum(ratio * gain, ratio.clamp(min=low) * gain), self.trainer["clip_ratio_c"] * gain)
+        return -torch.where(gain >= 0, good, bad)
 
     def _adamw(self, rate: float, scale: float) -> None:
         optim, (b1, b2) = self.trainer["optim"], self.trainer["optim"]["betas"]

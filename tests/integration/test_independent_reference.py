@@ -70,8 +70,36 @@ SETTINGS = {
         f"{T}.loss_agg_mode": "seq-mean-token-sum-norm",
         f"{T}.optim.weight_decay": 0.1,
     },
+    "a loss from a file": {
+        f"{A}.policy_loss": "./losses.py:GeometricMean",
+        f"{A}.rollout_is": "sequence",
+        f"{A}.rollout_is_threshold": 2.0,
+        f"{T}.mini_batch_num": 4,
+        # An optimizer step moves the mean ratio beyond such bounds.
+        f"{A}.GeometricMean.bound": 1e-3,
+    },
+    "entropy": {f"{A}.entropy_ctrl.coeff": 0.05, f"{T}.mini_batch_num": 2, "rollout.top_k": 20},
     "lora": {"model.lora_rank": 8, f"{T}.mini_batch_num": 2},
 }
+
+
+LOSS = """
+from attrs import frozen
+
+
+class GeometricMean:
+    @frozen
+    class Options:
+        bound: float
+
+    def __init__(self, options):
+        self.options = options
+
+    def compute(self, tokens):
+        bound = 1 + self.options.bound
+        mean = tokens.average(tokens.logp - tokens.old).exp()
+        return -(mean * tokens.advantages).minimum(mean.clamp(1 / bound, bound) * tokens.advantages)
+"""
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -79,6 +107,7 @@ def test_weights_are_those_of_an_independent_trainer(cli: Cli, project: Path, na
     from independent_reference import IndependentReference
 
     settings = [f"--set={key}={value}" for key, value in {**RUN, **SETTINGS[name]}.items()]
+    (project / "losses.py").write_text(LOSS)
     finished = cli("run", "--conf", "tune.yaml", *settings, cwd=project)
     assert finished.returncode == 0, finished.stderr
     tasks = [json.loads(line)["task_id"] for line in (project / "tasks" / "train.jsonl").read_text().splitlines()]
