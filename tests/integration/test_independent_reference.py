@@ -75,8 +75,6 @@ SETTINGS = {
         f"{A}.rollout_is": "sequence",
         f"{A}.rollout_is_threshold": 2.0,
         f"{T}.mini_batch_num": 4,
-        # An optimizer step moves the mean ratio beyond such bounds.
-        f"{A}.GeometricMean.bound": 1e-3,
     },
     "entropy": {f"{A}.entropy_ctrl.coeff": 0.05, f"{T}.mini_batch_num": 2, "rollout.top_k": 20},
     "lora": {"model.lora_rank": 8, f"{T}.mini_batch_num": 2},
@@ -84,21 +82,11 @@ SETTINGS = {
 
 
 LOSS = """
-from attrs import frozen
-
-
 class GeometricMean:
-    @frozen
-    class Options:
-        bound: float
-
-    def __init__(self, options):
-        self.options = options
-
     def compute(self, tokens):
-        bound = 1 + self.options.bound
+        # An optimizer step moves the mean ratio beyond such bounds.
         mean = tokens.average(tokens.logp - tokens.old).exp()
-        return -(mean * tokens.advantages).minimum(mean.clamp(1 / bound, bound) * tokens.advantages)
+        return -(mean * tokens.advantages).minimum(mean.clamp(1 / 1.001, 1.001) * tokens.advantages)
 """
 
 
