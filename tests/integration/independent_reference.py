@@ -208,29 +208,33 @@ class IndependentReference:
         }[self.trainer["loss_agg_mode"] or default]
         self.model.zero_grad()
         for calls in sequences.values():
-            total = torch.stack([self._loss(call).sum() for call in calls]).sum()
-            (total / divide(sum(len(call.output) for call in calls))).backward()
+            (self._loss(calls).sum() / divide(sum(len(call.output) for call in calls))).backward()
         norm = _length(p.grad for p in self.trained.values())
         self._adamw(rate, min(1.0, self.trainer["grad_clip"] / (norm + 1e-6)))
         return norm
 
-    def _loss(self, call: SampledCall) -> Tensor:
-        logp, entropy = self._scores(self.model, call.prefix, call.output)
-        loss = self._policy_loss(logp, call)
-        apart = call.old - call.sampler
+    def _loss(self, calls: list[SampledCall]) -> Tensor:
+        """Return the loss of each token of an episode, whose calls are one sample here."""
+        found = [self._scores(self.model, call.prefix, call.output) for call in calls]
+        logp, entropy = (torch.cat(parts) for parts in zip(*found, strict=True))
+        old, sampler, reference, gain = (
+            torch.cat([getattr(call, name) for call in calls]) for name in ("old", "sampler", "reference", "advantages")
+        )
+        loss = self._policy_loss(logp, old, gain)
+        apart = old - sampler
         if (most := self.algorithm["rollout_is_threshold"]) is not None:
             apart = apart.sum() if self.algorithm["rollout_is"] == "sequence" else apart
             loss = loss * apart.exp().clamp(max=most)
         loss = loss - self.algorithm["entropy_ctrl"]["coeff"] * entropy
         if self.trainer["use_kl_loss"]:
-            loss = loss + self.trainer["kl_loss_coef"] * _divergence(logp - call.reference, self.trainer["kl_loss_type"])
+            loss = loss + self.trainer["kl_loss_coef"] * _divergence(logp - reference, self.trainer["kl_loss_type"])
         return loss
 
-    def _policy_loss(self, logp: Tensor, call: SampledCall) -> Tensor:
-        ratio, gain = (logp - call.old).exp(), call.advantages
+    def _policy_loss(self, logp: Tensor, old: Tensor, gain: Tensor) -> Tensor:
+        ratio = (logp - old).exp()
         if self.algorithm["policy_loss"] != "ppo_clip":
-            # The loss of test_independent_reference.py; an answer is a sample here.
-            mean, bound = (logp - call.old).mean().exp(), 1.001
+            # The loss of test_independent_reference.py.
+            mean, bound = (logp - old).mean().exp(), 1.001
             return -torch.minimum(mean * gain, mean.clamp(1 / bound, bound) * gain)
         low, high = 1 - self.trainer["clip_ratio_low"], 1 + self.trainer["clip_ratio_high"]
         good = torch.minimum(ratio * gain, ratio.clamp(max=high) * gain)
