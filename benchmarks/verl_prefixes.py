@@ -106,9 +106,10 @@ def make_batch(options: argparse.Namespace, rank: int) -> Any:
 
 def loss(**arguments: Any) -> Any:
     """Return the loss of a run."""
-    from astuner_verl.loss import VerlLossOptions, compute_weighed_loss
+    from astuner.runs.training import LossOptions
+    from astuner_verl.loss import compute_weighed_loss
 
-    return compute_weighed_loss(VerlLossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2), **arguments)
+    return compute_weighed_loss(LossOptions(), **arguments)
 
 
 if __name__ == "__main__":

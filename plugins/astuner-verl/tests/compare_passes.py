@@ -75,7 +75,8 @@ def compute_gradients(engine: Any, limit: int) -> tuple[dict[str, Any], dict[str
     """Return the gradients of a mini-batch, and the sums over its tokens, with passes of at most `limit` tokens."""
     import torch
 
-    from astuner_verl.loss import PREFIX, VerlLossOptions, compute_weighed_loss
+    from astuner.runs.training import Correction, LossOptions
+    from astuner_verl.loss import PREFIX, compute_weighed_loss
     from astuner_verl.rows import STRETCH, choose_units, to_tensors
 
     rows = make_rows()
@@ -87,7 +88,7 @@ def compute_gradients(engine: Any, limit: int) -> tuple[dict[str, Any], dict[str
     tu.assign_non_tensor(
         data, use_dynamic_bsz=True, max_token_len_per_gpu=limit, use_remove_padding=False, calculate_entropy=True
     )
-    options = VerlLossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2, rollout_is_threshold=2.0)
+    options = LossOptions(correction=Correction(rollout_is_threshold=2.0))
 
     def loss(**arguments: Any) -> Any:
         return compute_weighed_loss(options, **arguments)

@@ -59,9 +59,9 @@ TARGETS: list[tuple[str, str, Any]] = [
     ("trainer_common.optim.weight_decay=0.2", f"{ACTOR}.optim.weight_decay", 0.2),
     ("trainer_common.optim.betas=[0.8,0.9]", f"{ACTOR}.optim.betas", [0.8, 0.9]),
     ("trainer_common.grad_clip=0.5", f"{ACTOR}.optim.clip_grad", 0.5),
-    ("trainer_common.clip_ratio_low=0.1", f"{ACTOR}.clip_ratio_low", 0.1),
-    ("trainer_common.clip_ratio_c=5.0", f"{ACTOR}.clip_ratio_c", 5.0),
-    ("trainer_common.clip_ratio_high=0.3", f"{ACTOR}.clip_ratio_high", 0.3),
+    ("trainer_common.algorithm.entropy_ctrl.coeff=0.01", f"{ACTOR}.entropy_coeff", 0.01),
+    ("trainer_common.algorithm.entropy_ctrl.coeff=0.01", f"{ACTOR}.calculate_entropy", True),
+    ("trainer_common.algorithm.entropy_ctrl.target=0.5", f"{ACTOR}.calculate_entropy", True),
     ("trainer_common.loss_agg_mode=seq-mean-token-sum", f"{ACTOR}.loss_agg_mode", "seq-mean-token-sum"),
     ("trainer_common.use_kl_loss=false", f"{ACTOR}.use_kl_loss", False),
     ("trainer_common.kl_loss_coef=0.0", f"{ACTOR}.use_kl_loss", False),
@@ -131,7 +131,19 @@ def test_an_engine_that_verl_lacks_is_refused(native: Any) -> None:
         ("actor_rollout_ref: {actor: {strategy: megatron}}", "'megatron' is not supported; choose fsdp2 or fsdp"),
         (
             "actor_rollout_ref: {actor: {policy_loss: {loss_mode: gspo}}}",
-            "cannot be set here: the loss is that of every backbone",
+            "cannot be set here: trainer_common.algorithm.policy_loss names the loss",
+        ),
+        (
+            "actor_rollout_ref: {actor: {clip_ratio_high: 0.3}}",
+            "cannot be set here: trainer_common.clip_ratio_low, clip_ratio_high and clip_ratio_c decide it",
+        ),
+        (
+            "actor_rollout_ref: {actor: {entropy_coeff: 0.1}}",
+            "cannot be set here: trainer_common.algorithm.entropy_ctrl.coeff decides it",
+        ),
+        (
+            "algorithm: {rollout_correction: {rollout_is: token}}",
+            "cannot be set here: trainer_common.algorithm.rollout_is, rollout_rs and their thresholds decide it",
         ),
         ("actor_rollout_ref: {rollout: {n: 3}}", "cannot be set here: rollout.num_repeat decides it"),
         ("actor_rollout_ref: {rollout: {gpu_memory_utilisation: 0.4}}", "Did you mean"),

@@ -44,10 +44,11 @@ def batch(random: np.random.Generator, rows: int) -> tuple[Any, Any, Any]:
 @given(st.integers(0, 10_000), st.integers(1, 7), st.sampled_from([None, 1.3]))
 @settings(max_examples=30)
 def test_the_loss_is_that_of_the_formula_summed_over_trained_tokens(seed: int, rows: int, threshold: float | None) -> None:
-    from astuner_verl.loss import VerlLossOptions, compute_weighed_loss
+    from astuner.runs.training import Correction, LossOptions
+    from astuner_verl.loss import compute_weighed_loss
 
     data, logp, (made, order) = batch(np.random.default_rng(seed), rows)
-    options = VerlLossOptions(clip_ratio_low=0.2, clip_ratio_high=0.3, rollout_is_threshold=threshold)
+    options = LossOptions(correction=Correction(rollout_is_threshold=threshold))
     loss, metrics = compute_weighed_loss(options, {"log_probs": logp}, data)
     expected, tokens = 0.0, 0
     for place, own in zip(order, logp.unbind(), strict=True):
@@ -63,35 +64,96 @@ def test_the_loss_is_that_of_the_formula_summed_over_trained_tokens(seed: int, r
     assert metrics["astuner/tokens"].aggregate() == tokens
 
 
-@given(st.integers(0, 10_000))
-@settings(max_examples=20)
-def test_passes_of_a_batch_add_up_to_it(seed: int) -> None:
+class WholeSamples:
+    """A loss of whole samples that takes it for granted that there is one, and that they are numbered one after the other."""
+
+    def compute(self, tokens: Any) -> Any:
+        import torch
+
+        assert tokens.samples.unique().tolist() == list(range(int(tokens.samples.max()) + 1))
+        average = tokens.average(tokens.log_ratio())
+        return -tokens.advantages * torch.exp(average).clamp(0.9, 1.1)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6), st.booleans())
+@settings(max_examples=30)
+def test_passes_of_a_batch_add_up_to_it_and_those_of_padding_add_nothing(seed: int, rows: int, whole_samples: bool) -> None:
     import torch
     from verl.utils import tensordict_utils as tu
 
-    from astuner_verl.loss import VerlLossOptions, compute_weighed_loss
+    from astuner.runs.training import Correction, LossOptions, PpoClip
+    from astuner_verl.loss import compute_weighed_loss
 
-    data, logp, _ = batch(np.random.default_rng(seed), 6)
-    options = VerlLossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2)
-    whole, _ = compute_weighed_loss(options, {"log_probs": logp}, data)
-    parts = 0.0
-    for own, part in zip(logp.unbind(), tu.chunk_tensordict(data, 6), strict=True):
-        one = torch.nested.as_nested_tensor([own], layout=torch.jagged)
-        loss, _ = compute_weighed_loss(options, {"log_probs": one}, part)
-        parts += float(loss)
-    assert parts == pytest.approx(float(whole), rel=1e-4, abs=1e-5)
+    random = np.random.default_rng(seed)
+    data, logp, (_, order) = batch(random, rows)
+    noise = torch.tensor(random.normal(0, 0.2, logp.values().numel()), dtype=torch.float32)
+    data["old_log_probs"] = data["rollout_log_probs"]  # of each answer
+    options = LossOptions(
+        policy_loss=WholeSamples() if whole_samples else PpoClip(),
+        correction=Correction(rollout_is="sequence", rollout_is_threshold=2.0, rollout_rs="seq_max_k3"),
+    )
+
+    def compute(values: list[Any], part: Any) -> tuple[float, list[Any], Any]:
+        leaves = [value.clone().requires_grad_() for value in values]
+        nested = torch.nested.as_nested_tensor(leaves, layout=torch.jagged)
+        loss, metrics = compute_weighed_loss(options, {"log_probs": nested}, part)
+        loss.backward()
+        return float(loss), [leaf.grad for leaf in leaves], metrics
+
+    rows_of = list((torch.nested.nested_tensor_from_jagged(logp.values() + noise, logp.offsets())).unbind())
+    whole, gradients, metrics = compute(rows_of, data)
+    parts = [compute([own], part) for own, part in zip(rows_of, tu.chunk_tensordict(data, len(order)), strict=True)]
+    assert sum(loss for loss, _, _ in parts) == pytest.approx(whole, rel=1e-4, abs=1e-5)
+    for place, expected, (loss, (found,), own) in zip(order, gradients, parts, strict=True):
+        torch.testing.assert_close(found, expected)
+        if place is None:
+            assert (loss, float(found.abs().max()), own["astuner/tokens"].aggregate()) == (0, 0, 0)
+    for name, value in metrics.items():
+        if name != "astuner/abs_max":
+            total = sum(own[name].aggregate() for _, _, own in parts)
+            assert total == pytest.approx(value.aggregate(), rel=1e-4, abs=1e-5), name
+
+
+def test_the_entropy_counts_what_the_step_says() -> None:
+    import torch
+    from verl.utils import tensordict_utils as tu
+
+    from astuner.runs.training import LossOptions
+    from astuner_verl.loss import ENTROPY_COEFF, compute_weighed_loss
+
+    data, logp, (made, order) = batch(np.random.default_rng(1), 4)
+    leaf = torch.rand(logp.values().numel()).requires_grad_()
+    entropy = torch.nested.nested_tensor_from_jagged(leaf, logp.offsets())
+    losses = {}
+    for weight in (0.0, 0.5):
+        tu.assign_non_tensor(data, **{ENTROPY_COEFF: weight})
+        losses[weight], metrics = compute_weighed_loss(LossOptions(), {"log_probs": logp, "entropy": entropy}, data)
+    counted = [
+        own[made[place].start - 1 : -1][torch.tensor(made[place].mask)]
+        for place, own in zip(order, entropy.unbind(), strict=True)
+        if place is not None
+    ]
+    shares = [made[place].share for place in order if place is not None]
+    expected = sum(share * float(own.sum()) for share, own in zip(shares, counted, strict=True))
+    assert float(losses[0.0] - losses[0.5]) == pytest.approx(0.5 * expected, rel=1e-4)
+    losses[0.5].backward()
+    assert float(leaf.grad.sum()) == pytest.approx(
+        -0.5 * sum(share * len(own) for share, own in zip(shares, counted, strict=True))
+    )
+    assert metrics["astuner/entropy"].aggregate() == pytest.approx(float(sum(own.sum() for own in counted)), rel=1e-5)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 7))
 @settings(max_examples=20)
 def test_every_trained_token_is_recorded_in_its_row_and_padding_is_not(seed: int, rows: int) -> None:
+    from astuner.runs.training import LossOptions
     from astuner.runs.training.token_values import join_passes
-    from astuner_verl.loss import VerlLossOptions, compute_weighed_loss
+    from astuner_verl.loss import compute_weighed_loss
     from astuner_verl.token_record import TokenRecord
 
     data, logp, (made, order) = batch(np.random.default_rng(seed), rows)
     record = TokenRecord()
-    compute_weighed_loss(VerlLossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2), {"log_probs": logp}, data, record=record)
+    compute_weighed_loss(LossOptions(), {"log_probs": logp}, data, record=record)
     found = join_passes([one.to_values(0.0) for one in record.take()], rows)
     expected: list[list[float]] = [[]] * rows
     for place, own in zip(order, logp.unbind(), strict=True):

@@ -51,7 +51,8 @@ def test_what_belongs_to_sampling_and_reinforcement_learning_is_off(planned: Any
         "trainer_common.kl_loss_coef=0.1",
         "trainer_common.algorithm.use_kl_in_reward=true",
         "trainer_common.n_gpus_per_node=2",
-        text="verl: {trainer: {v1: {trainer_mode: separate_async}}, actor_rollout_ref: {actor: {entropy_coeff: 0.1}}}\n",
+        "trainer_common.algorithm.entropy_ctrl.coeff=0.1",
+        text="verl: {trainer: {v1: {trainer_mode: separate_async}}}\n",
     )
     found = resolve_warm_start(run, job, CPU)
     wanted = {

@@ -112,8 +112,9 @@ def test_engines_keep_their_weights_while_a_checkpoint_is_written(
     import ray
     from omegaconf import OmegaConf
 
+    from astuner.runs.training import LossOptions
     from astuner_verl.host import Host
-    from astuner_verl.loss import VerlLossOptions
+    from astuner_verl.packed_loss import PackedLoss
     from astuner_verl.trainer import SteppedTrainer
 
     calls: list[Any] = []
@@ -127,7 +128,7 @@ def test_engines_keep_their_weights_while_a_checkpoint_is_written(
         save_checkpoint=lambda *_: calls.append("saved"), save_adapter=lambda *_: None, take_sent_bytes=lambda: [7]
     )
     trainer.ref_in_actor = True
-    host = Host({}, VerlLossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2))
+    host = Host({}, PackedLoss.of(LossOptions()))
     host._trainer = trainer
     assert host.serve(3)[1] == 7
     calls.clear()

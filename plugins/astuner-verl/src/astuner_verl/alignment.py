@@ -6,14 +6,16 @@ sets them when the cluster is known.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from astuner.settings.config.alignment import Alignment, Constant, Row
 from astuner.settings.config.structure_errors import Fault
 from astuner.settings.config.trees import get
 from astuner_verl.defaults import verl_defaults
-from astuner_verl.imports import IMPORTS, ONE_ENGINE
+from astuner_verl.imports import IMPORTS
 
 AUTO = "auto"
 ACTOR, ROLLOUT, REF, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model"))
@@ -26,9 +28,7 @@ TOKENS_PER_PASS = 16384
 """verl's default for the tokens in one pass; a longer context gets its own pass."""
 
 OURS = "astuner's loop decides it"
-OTHER_ENGINES = ("megatron", "veomni", "mindspeed", "torchtitan", "automodel")
-NO_PROFILER = "verl's own loop would start the profiler, and it does not run here"
-SHARED = "trainer and engines share their machines"
+REFUSED = Path(__file__).with_name("refused_keys.toml").read_text(encoding="utf-8")
 CORE_PLAYS = "astuner reads the tasks, plays and judges the episodes, and computes the advantages"
 
 
@@ -65,6 +65,10 @@ def _tokens_per_pass(context: int) -> int:
 
 def _kl_in_loss(wanted: bool, coefficient: float) -> bool:
     return wanted and coefficient > 0
+
+
+def _calculate_entropy(coefficient: float, target: float | None) -> bool | str:
+    return True if coefficient or target is not None else AUTO
 
 
 def _defaults() -> Mapping[str, Any]:
@@ -184,9 +188,12 @@ ALIGNMENT = Alignment(
         Row("trainer_common.optim.weight_decay", f"{ACTOR}.optim.weight_decay"),
         Row("trainer_common.optim.betas", f"{ACTOR}.optim.betas"),
         Row("trainer_common.grad_clip", (f"{ACTOR}.grad_clip", f"{ACTOR}.optim.clip_grad")),
-        Row("trainer_common.clip_ratio_low", f"{ACTOR}.clip_ratio_low"),
-        Row("trainer_common.clip_ratio_high", f"{ACTOR}.clip_ratio_high"),
-        Row("trainer_common.clip_ratio_c", f"{ACTOR}.clip_ratio_c"),
+        Row("trainer_common.algorithm.entropy_ctrl.coeff", f"{ACTOR}.entropy_coeff"),
+        Row(
+            ("trainer_common.algorithm.entropy_ctrl.coeff", "trainer_common.algorithm.entropy_ctrl.target"),
+            f"{ACTOR}.calculate_entropy",
+            value=_calculate_entropy,
+        ),
         Row("trainer_common.loss_agg_mode", f"{ACTOR}.loss_agg_mode", value=lambda mode: mode or AUTO),
         Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), f"{ACTOR}.use_kl_loss", value=_kl_in_loss),
         Row("trainer_common.kl_loss_coef", f"{ACTOR}.kl_loss_coef"),
@@ -221,7 +228,6 @@ ALIGNMENT = Alignment(
         Constant(f"{REF}.fsdp_config.strategy", "fsdp2", "the one that computes on a CPU too"),
         Constant(f"{ACTOR}.use_dynamic_bsz", AUTO, "rows share passes, but with padding on a GPU each is one"),
         Constant(f"{ROLLOUT}.log_prob_use_dynamic_bsz", AUTO, "as the actor"),
-        Constant(f"{ACTOR}.calculate_entropy", AUTO, "without a GPU, where its memory costs little"),
         Constant(f"{ACTOR}.use_torch_compile", AUTO, "with a GPU"),
         Constant(f"{ACTOR}.fsdp_config.use_torch_compile", AUTO, "with a GPU"),
         Constant(f"{REF}.fsdp_config.use_torch_compile", AUTO, "with a GPU"),
@@ -236,83 +242,7 @@ ALIGNMENT = Alignment(
         Constant(f"{ROLLOUT}.load_format", AUTO, "servers with an accelerator get their weights from the trainer"),
     ),
     defaults=_defaults,
-    frozen={
-        **{f"actor_rollout_ref.*.{engine}.*": ONE_ENGINE for engine in OTHER_ENGINES},
-        "custom_reward_function.*": CORE_PLAYS,
-        "reward_model.*": CORE_PLAYS,
-        "sandbox_fusion.*": CORE_PLAYS,
-        "skip.*": CORE_PLAYS,
-        "global_profiler.*": NO_PROFILER,
-        "actor_rollout_ref.*.profiler.*": NO_PROFILER,
-        "trainer.log_val_generations": "the run store keeps every episode",
-        "trainer.checkpoint_callback_class": OURS,
-        "trainer.esi_redundant_time": OURS,
-        "trainer.del_local_ckpt_after_load": OURS,
-        "trainer.project_name": "project_name decides it",
-        "trainer.experiment_name": "experiment_name decides it",
-        f"{MODEL}.path": "model.path decides it",
-        f"{MODEL}.tokenizer_path": "the gateway renders with the tokenizer of model.path",
-        f"{MODEL}.custom_chat_template": "the gateway renders with the template of model.path",
-        f"{MODEL}.lora_adapter_path": "adapters are new, or come from a checkpoint",
-        f"{ACTOR}.grad_clip": f"{ACTOR}.optim.clip_grad is what clips",
-        f"{ROLLOUT}.trace.*": "the run store keeps every call",
-        f"{ROLLOUT}.over_sample_rate": CORE_PLAYS,
-        f"{ROLLOUT}.checkpoint_engine.backend": SHARED,
-        f"{ROLLOUT}.nnodes": SHARED,
-        f"{ROLLOUT}.n_gpus_per_node": SHARED,
-        "algorithm.*": CORE_PLAYS,
-        "reward.*": CORE_PLAYS,
-        "critic.*": "there is no critic: advantages are relative to the group",
-        "distillation.*": CORE_PLAYS,
-        "data.*": CORE_PLAYS,
-        "trainer.v1.[!t]*": CORE_PLAYS,
-        "trainer.use_v1": "only verl's V1 trainer is driven",
-        "trainer.*_freq": OURS,
-        "trainer.val_*": OURS,
-        "trainer.total_*": OURS,
-        "trainer.resume_*": OURS,
-        "trainer.logger": "trainer_common.logger decides it",
-        "trainer.default_*": "checkpoints lie in the run directory",
-        "trainer.max_*": "trainer_common.max_checkpoints_to_keep decides it",
-        "trainer.balance_batch": "rows are always shared out evenly",
-        "trainer.critic_warmup": "there is no critic",
-        "trainer.device": "the cluster decides it",
-        "transfer_queue.*": "rows go straight to the workers",
-        "ray_kwargs.*": "--with-ray and RAY_ADDRESS decide which cluster is used",
-        f"{ROLLOUT}.agent.*": CORE_PLAYS,
-        f"{ROLLOUT}.multi_turn.*": CORE_PLAYS,
-        f"{ROLLOUT}.n": "rollout.num_repeat decides it",
-        f"{ROLLOUT}.val_kwargs.*": "rollout.val_kwargs decides it",
-        f"{ROLLOUT}.temperature": "rollout.temperature decides it, for sampler and trainer",
-        f"{ROLLOUT}.top_p": "rollout.top_p decides it",
-        f"{ROLLOUT}.top_k": "rollout.top_k decides it",
-        f"{ROLLOUT}.do_sample": "rollout.temperature decides it",
-        f"{ROLLOUT}.max_model_len": "rollout.max_model_len decides it, for engine and gateway",
-        f"{ROLLOUT}.full_determinism": "verl's driver would have to set it up; seeds are per request here",
-        f"{MODEL}.lora.*": "model.lora_rank, lora_alpha and target_modules decide it",
-        f"{ACTOR}.calculate_sum_pi_squared": "nothing reads it",
-        f"{ACTOR}.tau_*": "they belong to losses that are not used",
-        f"{ACTOR}.data_loader_seed": "trainer_common.mini_batch_num cuts the batch by groups",
-        f"{ACTOR}.fsdp_config.strategy": f"{ACTOR}.strategy decides it",
-        f"{REF}.fsdp_config.strategy": f"{ACTOR}.strategy decides it",
-        "trainer.rollout_data_dir": "the run store keeps every episode",
-        "trainer.validation_data_dir": "the run store keeps every episode",
-        f"{ACTOR}.optim.min_lr_ratio": "trainer_common.optim decides it",
-        f"{ACTOR}.optim.num_cycles": "trainer_common.optim decides it",
-        f"{ACTOR}.optim.zero_indexed_step": "trainer_common.optim decides it",
-        f"{ACTOR}.optim.warmup_style": "trainer_common.optim decides it",
-        f"{ROLLOUT}.calculate_log_probs": "training is held against what was sampled",
-        f"{ROLLOUT}.logprobs_mode": "training wants the log-probabilities of the distribution that was sampled",
-        f"{ACTOR}.ppo_mini_batch_size": "trainer_common.mini_batch_num decides it",
-        f"{ACTOR}.ppo_epochs": "each row is trained once",
-        f"{ACTOR}.shuffle": "trainer_common.mini_batch_num cuts the batch by groups",
-        f"{ACTOR}.policy_loss.*": "the loss is that of every backbone: PPO's clipped one, whatever rows an episode is cut into",
-        f"{ACTOR}.clip_ratio": "trainer_common.clip_ratio_low and clip_ratio_high decide it",
-        f"{ACTOR}.loss_scale_factor": "data.max_response_length is what seq-mean-token-sum-norm divides by",
-        f"{ACTOR}.optim.lr_*": "trainer_common.optim decides it",
-        f"{ACTOR}.optim.total_training_steps": OURS,
-        f"{ACTOR}.checkpoint.*": "a checkpoint is a model that other tools load, and what training needs",
-    },
+    frozen={key: group["why"] for group in tomllib.loads(REFUSED)["refused"] for key in group["keys"]},
     imports=IMPORTS,
     check=_check,
 )

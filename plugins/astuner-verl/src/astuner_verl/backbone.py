@@ -24,7 +24,10 @@ class VerlBackbone:
         brings_engines=("vllm", "sglang", "transformers"),
         honours=(
             *LOOP_HONOURS,
-            "trainer_common.algorithm.rollout_is_threshold",
+            "trainer_common.algorithm.entropy_ctrl.*",
+            "trainer_common.algorithm.policy_loss",
+            "trainer_common.algorithm.rollout_*",
+            "trainer_common.clip_ratio_*",
             "trainer_common.optim.lr_warmup_steps",
             "trainer_common.optim.lr_scheduler_type",
         ),

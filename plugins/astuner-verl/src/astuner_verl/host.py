@@ -13,7 +13,8 @@ import numpy as np
 from attrs import frozen
 
 from astuner.runs.training import KlType, divergence
-from astuner_verl.loss import VerlLossOptions
+from astuner_verl.loss import ENTROPY_COEFF
+from astuner_verl.packed_loss import PackedLoss
 from astuner_verl.rows import STRETCH, TrainRow, choose_units, to_tensors
 from astuner_verl.token_record import PassRecord
 
@@ -39,18 +40,20 @@ class Update:
     """Only rows with a gradient; an empty one makes no step."""
     rate: float
     """The learning rate."""
+    entropy_coeff: float = 0.0
+    """Weight of the entropy."""
 
 
 class Host:
     """Ray actor. Its methods raise what verl raises."""
 
-    def __init__(self, native: dict[str, Any], loss: VerlLossOptions, *, records: bool = False) -> None:
+    def __init__(self, native: dict[str, Any], loss: PackedLoss, *, records: bool = False) -> None:
         """Take verl's complete configuration; `start` starts. `records` keeps the values of trained tokens."""
         self._native, self._loss, self._records = native, loss, records
         self._trainer: Any = None
         self._asleep = False
         self._batches: list[Any] = []
-        self._rate = 0.0
+        self._rate = self._entropy_coeff = 0.0
         self._together = 1
         self._timings: dict[str, float] = {}
 
@@ -99,14 +102,14 @@ class Host:
     def prepare(self, step: Update) -> int:
         """Lay out a step's rows, compute their reference values, and return the number of mini-batches to train."""
         self._sleep()
-        trainer, self._rate = self._trainer, step.rate
+        trainer, self._rate, self._entropy_coeff = self._trainer, step.rate, step.entropy_coeff
         self._batches = [self._lay_out(rows)[0] for rows in step.mini_batches if rows]
         if len(self._batches) > 1:
             # The ratio is to the weights at the step's start.
             with self._time("old_log_prob"):
                 for batch in self._batches:
                     self._add(batch, "old_log_probs", trainer.actor_rollout_wg.compute_log_prob(self._build_query(batch)))
-        if trainer.use_reference_policy and self._loss.kl_loss_coef > 0:
+        if trainer.use_reference_policy and self._loss.unpack().kl_loss_coef > 0:
             with self._time("ref"):
                 for batch in self._batches:
                     self._add(batch, "ref_log_prob", {"log_probs": trainer.reference_logprobs(self._build_query(batch))})
@@ -205,10 +208,16 @@ class Host:
         from verl.utils import tensordict_utils as tu
         from verl.utils.metric import reduce_metrics
 
-        size, actor = len(batch), self._trainer.config.actor_rollout_ref.actor
-        entropy = bool(actor.calculate_entropy or actor.entropy_coeff)
+        size, entropy = len(batch), bool(self._trainer.config.actor_rollout_ref.actor.calculate_entropy)
+        weight = {ENTROPY_COEFF: self._entropy_coeff}
         tu.assign_non_tensor(
-            batch, calculate_entropy=entropy, mini_batch_size=size, epochs=1, seed=0, dataloader_kwargs={"shuffle": False}
+            batch,
+            calculate_entropy=entropy,
+            mini_batch_size=size,
+            epochs=1,
+            seed=0,
+            dataloader_kwargs={"shuffle": False},
+            **weight,
         )
         found = self._trainer.actor_rollout_wg.update_actor(batch)
         return {name: float(value) for name, value in reduce_metrics(tu.get(found, "metrics")).items()}

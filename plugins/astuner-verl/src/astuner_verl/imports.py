@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from astuner.settings.config.alignment import Import
@@ -10,6 +12,7 @@ from astuner.settings.config.alignment import Import
 Keys = Mapping[str, Any]
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+LOSS_MODE = f"{ACTOR}.policy_loss.loss_mode"
 FILES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
 COLUMNS = {"init_messages": "prompt"}
 """verl's data sets hold the conversation in the column `prompt`."""
@@ -20,27 +23,16 @@ ESTIMATORS = {
     "reinforce_plus_plus": "reinforce_plus_plus",
     "reinforce_plus_plus_baseline": "reinforce_plus_plus_baseline",
 }
-ONE_ENGINE = "FSDP is the training engine that is driven here"
+ALGORITHM = "trainer_common.algorithm"
+AGGREGATION, BY_SAMPLE = "trainer_common.loss_agg_mode", "seq-mean-token-mean"
+PPO = "ppo_clip"
+LOSSES = {"vanilla": PPO, "gspo": "gspo", "geo_mean": "gmpo", "cispo": "cispo", "sapo": "sapo"}
+"""Our names of verl's losses."""
+AVERAGES = ("geo_mean", "sapo")
+"""Losses that verl averages over each sample, whatever `loss_agg_mode` is."""
+CORRECTION = "algorithm.rollout_correction"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
-IMAGES = "images, video and sound are refused: agents send text"
-DATA: Mapping[str, str] = {
-    "data.truncation": "nothing is cut: a prompt that does not fit ends its episode, and is counted",
-    "data.filter_overlong_prompts": "a prompt that does not fit ends its episode, and is counted",
-    "data.filter_overlong_prompts_workers": "a prompt that does not fit ends its episode, and is counted",
-    "data.return_raw_chat": "the gateway renders the conversations that agents send",
-    "data.return_multi_modal_inputs": IMAGES,
-    "data.image_key": IMAGES,
-    "data.video_key": IMAGES,
-    "data.audio_key": IMAGES,
-    "data.image_patch_size": IMAGES,
-    "data.trust_remote_code": "models and tokenizers that bring code are not loaded",
-    "data.val_batch_size": "validation plays as many episodes at once as rollout.max_env_worker allows",
-    "data.gen_batch_size": "data.train_batch_size is what is played for a step",
-    "data.dataloader_num_workers": "one reader yields the tasks: task_reader",
-    "data.apply_chat_template_kwargs": "an agent passes chat_template_kwargs with its calls",
-    "data.seed": "seed decides the order of the tasks",
-}
-"""Why a key of the data has no counterpart."""
+PLAIN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 LOGGERS = ("console", "tensorboard", "wandb", "mlflow", "swanlab", "trackio")
 
 
@@ -79,10 +71,81 @@ def _read_estimator(name: Any) -> Keys:
     return {"trainer_common.algorithm.adv_estimator": ESTIMATORS[name]}
 
 
-def _read_clip(both: Any, low: Any, high: Any) -> Keys:
+def _read_loss(mode: Any) -> Keys:
+    name = LOSSES.get(mode)
+    if name is None:
+        raise ValueError(f"{mode}: trainer_common.algorithm.policy_loss has the counterparts of {', '.join(LOSSES)}")
+    return {f"{ALGORITHM}.policy_loss": name, **({AGGREGATION: BY_SAMPLE} if mode in AVERAGES else {})}
+
+
+def _read_aggregation(how: Any, mode: Any) -> Keys:
+    return {AGGREGATION: BY_SAMPLE if mode in AVERAGES else how}
+
+
+def _read_clip(both: Any, low: Any, high: Any, mode: Any) -> Keys:
+    if mode == "sapo":
+        raise ValueError("sapo clips no ratio")
     below, above = both if low is None else low, both if high is None else high
-    found = {"trainer_common.clip_ratio_low": below, "trainer_common.clip_ratio_high": above}
+    section = "trainer_common" if LOSSES.get(mode, PPO) == PPO else f"{ALGORITHM}.{LOSSES[mode]}"
+    name = "clip_log_ratio" if mode == "geo_mean" else "clip_ratio"
+    return _drop_missing({f"{section}.{name}_low": below, f"{section}.{name}_high": above})
+
+
+def _read_dual_clip(most: Any, mode: Any) -> Keys:
+    if LOSSES.get(mode, PPO) != PPO:
+        raise ValueError(f"{mode} has no dual clip")
+    return {"trainer_common.clip_ratio_c": most}
+
+
+def _read_temperatures(positive: Any, negative: Any, mode: Any) -> Keys:
+    if mode != "sapo":
+        raise ValueError("only sapo has temperatures")
+    return _drop_missing({f"{ALGORITHM}.sapo.tau_positive": positive, f"{ALGORITHM}.sapo.tau_negative": negative})
+
+
+def _drop_missing(found: Keys) -> Keys:
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _read_bounds(threshold: Any) -> tuple[float | None, float | None]:
+    """Return the upper and the lower bound of `2.0`, `"2.0"`, `"0.5_2.0"` or nothing."""
+    if threshold is None:
+        return None, None
+    lower, _, upper = str(threshold).strip().rpartition("_")
+    try:
+        return float(upper), float(lower) if lower else None
+    except ValueError:
+        raise ValueError(f"{threshold}: a number, or two with _ between them, are bounds") from None
+
+
+def _read_weights(level: Any, threshold: Any) -> Keys:
+    if level is None:
+        return {}
+    if level not in ("token", "sequence"):
+        raise ValueError(f"{level}: {ALGORITHM}.rollout_is has token, sequence")
+    return _name_bounds("rollout_is", level, 2.0 if threshold is None else threshold)
+
+
+def _read_rejection(measure: Any, threshold: Any) -> Keys:
+    if measure is None:
+        return {}
+    if "," in str(measure):
+        raise ValueError(f"{measure}: {ALGORITHM}.rollout_rs is one measure")
+    return _name_bounds("rollout_rs", measure, threshold)
+
+
+def _name_bounds(key: str, what: str, threshold: Any) -> Keys:
+    name, (upper, lower) = f"{ALGORITHM}.{key}", _read_bounds(threshold)
+    return _drop_missing({name: what, f"{name}_threshold": upper, f"{name}_lower": lower})
+
+
+def _allow(values: list[Any], reason: str) -> Callable[..., Keys]:
+    def read(value: Any) -> Keys:
+        if value is not None and value not in values:
+            raise ValueError(reason)
+        return {}
+
+    return read
 
 
 def _read_loggers(names: Any) -> Keys:
@@ -103,24 +166,8 @@ def _read_as(key: str) -> Any:
     return lambda value: {key: value}
 
 
-def _read_reward(*_: Any) -> Keys:
-    raise ValueError("task_judge decides the reward: a judge of yours takes the task and the output")
-
-
-def _read_warmup(ratio: Any) -> Keys:
-    if ratio in (0, 0.0):
-        return {}
-    raise ValueError("trainer_common.optim.lr_warmup_steps counts steps")
-
-
 def _read_warmup_steps(steps: Any) -> Keys:
     return {} if isinstance(steps, int) and steps < 0 else {"trainer_common.optim.lr_warmup_steps": steps}
-
-
-def _read_prompt_key(name: Any) -> Keys:
-    if name == COLUMNS["init_messages"]:
-        return {}
-    raise ValueError("task_reader.dataset_file names the columns")
 
 
 def _read_overlong(enabled: Any, length: Any, factor: Any, most: Any, response: Any) -> Keys:
@@ -139,18 +186,6 @@ def _read_manager(manager: Any) -> Keys:
     raise ValueError("task_judge decides the reward: a judge of yours takes the task and the output")
 
 
-def _read_discount(factor: Any) -> Keys:
-    if factor in (1, 1.0):
-        return {}
-    raise ValueError("an episode has one advantage, and nothing is discounted")
-
-
-def _read_engine_group(name: Any) -> Keys:
-    if name in ("dp", "fsdp", "fsdp2"):
-        return {}
-    raise ValueError(f"{name}: {ONE_ENGINE}")
-
-
 def _refuse(reason: str) -> Callable[..., Keys]:
     def refuse(*_: Any) -> Keys:
         raise ValueError(reason)
@@ -159,10 +194,10 @@ def _refuse(reason: str) -> Callable[..., Keys]:
 
 
 IMPORTS = (
+    *(Import(native, _read_as(key)) for native, key in PLAIN["same"].items()),
+    *(Import(native, _refuse(why)) for native, why in PLAIN["dropped"].items()),
+    *(Import(native, _allow(one["values"], one["why"])) for native, one in PLAIN["allowed"].items()),
     Import(("data.train_files", "data.val_files", "data.prompt_key"), _read_files, asks=2, note=_note_files),
-    Import("data.prompt_key", _read_prompt_key),
-    Import("data.shuffle", _read_as("data.shuffle")),
-    *(Import(key, _refuse(reason)) for key, reason in DATA.items()),
     Import(
         (
             f"{OVERLONG}.enable",
@@ -174,38 +209,17 @@ IMPORTS = (
         _read_overlong,
         asks=4,
     ),
-    Import(f"{OVERLONG}.log", _refuse("the penalty is logged as `reward/overlong`")),
     Import("reward.reward_manager", _read_manager),
-    Import("reward.reward_model", _refuse("a judge asks any model: task_judge.judge_type llm, or one of your own")),
-    Import("algorithm.gamma", _read_discount),
-    Import("algorithm.lam", _read_discount),
-    Import("trainer.resume_mode", _refuse("`astuner run --resume` continues a run")),
-    Import("trainer.resume_from_path", _refuse("`astuner run --resume-from` continues a run")),
-    Import("trainer.default_local_dir", _refuse("everything of a run is in its directory: experiment_dir")),
-    Import("model_engine", _read_engine_group),
     Import((f"{ACTOR}.ppo_mini_batch_size", "data.train_batch_size"), _read_mini_batch, asks=1),
     Import("algorithm.adv_estimator", _read_estimator),
-    Import("algorithm.norm_adv_by_std_in_grpo", _read_as("trainer_common.algorithm.norm_adv_by_std_in_grpo")),
-    Import("algorithm.filter_groups.enable", _read_as("trainer_common.algorithm.filter_groups.enable")),
-    Import("algorithm.filter_groups.max_num_gen_batches", _read_as("trainer_common.algorithm.filter_groups.max_num_gen_batches")),
-    Import((f"{ACTOR}.clip_ratio", f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high"), _read_clip),
-    Import(f"{ACTOR}.use_kl_loss", _read_as("trainer_common.use_kl_loss")),
-    Import(f"{ACTOR}.loss_agg_mode", _read_as("trainer_common.loss_agg_mode")),
+    Import(LOSS_MODE, _read_loss),
+    Import((f"{ACTOR}.clip_ratio", f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", LOSS_MODE), _read_clip, asks=3),
+    Import((f"{ACTOR}.clip_ratio_c", LOSS_MODE), _read_dual_clip, asks=1),
+    Import((f"{ACTOR}.tau_pos", f"{ACTOR}.tau_neg", LOSS_MODE), _read_temperatures, asks=2),
+    Import((f"{CORRECTION}.rollout_is", f"{CORRECTION}.rollout_is_threshold"), _read_weights),
+    Import((f"{CORRECTION}.rollout_rs", f"{CORRECTION}.rollout_rs_threshold"), _read_rejection),
+    Import((f"{ACTOR}.loss_agg_mode", LOSS_MODE), _read_aggregation, asks=1),
     Import(f"{ACTOR}.optim.lr_warmup_steps", _read_warmup_steps),
-    Import(f"{ACTOR}.optim.lr_warmup_steps_ratio", _read_warmup),
-    Import(f"{ACTOR}.optim.lr_scheduler_type", _read_as("trainer_common.optim.lr_scheduler_type")),
-    Import(f"{ACTOR}.optim.warmup_style", _read_as("trainer_common.optim.lr_scheduler_type")),
-    Import(f"{ROLLOUT}.temperature", _read_as("rollout.temperature")),
-    Import(f"{ROLLOUT}.name", _read_as("rollout.name")),
     Import(f"{ROLLOUT}.dtype", _read_dtype),
-    Import("actor_rollout_ref.model.lora_alpha", _read_as("model.lora_alpha")),
     Import("trainer.logger", _read_loggers),
-    Import("trainer.save_freq", _read_as("trainer_common.save_freq")),
-    Import("trainer.test_freq", _read_as("trainer_common.test_freq")),
-    Import("trainer.val_before_train", _read_as("trainer_common.val_before_train")),
-    Import("trainer.total_epochs", _read_as("trainer_common.total_epochs")),
-    Import("trainer.total_training_steps", _read_as("trainer_common.total_training_steps")),
-    Import("trainer.max_actor_ckpt_to_keep", _read_as("trainer_common.max_checkpoints_to_keep")),
-    Import("reward.custom_reward_function", _read_reward),
-    Import("custom_reward_function", _read_reward),
 )

@@ -15,12 +15,20 @@ import numpy as np
 import yaml
 from attrs import define, field
 
-from astuner.contract.errors import UsageError
+from astuner.contract.errors import ConfigError, Problem, UsageError
 from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunInfo, read_traits
 from astuner.contract.schema import Sample
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.runs.store.atomic import explain_os_errors
-from astuner.runs.training import Aggregation, check_whole_model, compute_learning_rate, compute_token_shares, cut_mini_batches
+from astuner.runs.training import (
+    Aggregation,
+    Correction,
+    LossOptions,
+    check_whole_model,
+    compute_learning_rate,
+    compute_token_shares,
+    cut_mini_batches,
+)
 from astuner.runs.training.learner import LearnerTraits
 from astuner.runs.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner.runs.training.token_values import TokenValues, join_passes
@@ -32,8 +40,9 @@ from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE, SHARE
 from astuner_verl.cluster import Cluster, attach, check_room
 from astuner_verl.engine import VerlEngine
 from astuner_verl.host import STATE, Host, Update
-from astuner_verl.loss import PREFIX, VerlLossOptions
+from astuner_verl.loss import PREFIX
 from astuner_verl.native_configuration import Machine, resolve_configuration
+from astuner_verl.packed_loss import PackedLoss
 from astuner_verl.rows import train_row
 from astuner_verl.seeds import read_architecture, sends_seeds
 from astuner_verl.trainer_start import STARTING, count_workers, describe_workers, make_host, share_prefixes
@@ -66,6 +75,8 @@ class VerlLearner:
     seeds: bool = True
     """Whether requests carry a seed."""
     step: int = 0
+    entropy_coeff: float = 0.0
+    """Weight of the entropy in the loss."""
     _reward_kl: float | None = field(default=None, init=False)
     _token_values: TokenValues | None = field(default=None, init=False)
     _serving: dict[str, float] = field(factory=dict, init=False)
@@ -80,6 +91,7 @@ class VerlLearner:
             brings_renderer=True,
             compares_with_reference=True,
             records_tokens=True,
+            weighs_entropy=True,
         )
 
     def own_engine(self) -> VerlEngine:
@@ -101,6 +113,10 @@ class VerlLearner:
         timings, sent = self.watch.get(self.host.serve.remote(version), "handing over the weights")
         self._serving = {"verl/weights_bytes": float(sent), **{f"{TIMING}{name}": value for name, value in timings.items()}}
 
+    def set_entropy_coeff(self, value: float) -> None:
+        """Weigh the entropy so in the next updates."""
+        self.entropy_coeff = value
+
     def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step, with one optimizer step per mini-batch that has signal."""
         common = self.run.config.trainer_common
@@ -114,7 +130,11 @@ class VerlLearner:
             total_steps=self.total_steps,
         )
         numbers = {id(row): number for number, row in enumerate(rows)}
-        sent = Update(mini_batches=[self._train_rows(*both, numbers) for both in zip(parts, live, strict=True)], rate=rate)
+        sent = Update(
+            mini_batches=[self._train_rows(*both, numbers) for both in zip(parts, live, strict=True)],
+            rate=rate,
+            entropy_coeff=self.entropy_coeff,
+        )
         found: list[dict[str, float]] = []
         if any(sent.mini_batches):
             count = self.watch.get(self.host.prepare.remote(sent), f"preparing step {step}")
@@ -171,14 +191,13 @@ class VerlLearner:
     @property
     def _every_row(self) -> bool:
         """Whether rows without an advantage have a gradient too."""
-        return self._kl_in_loss or bool(get(self.native, f"{ACTOR}.entropy_coeff"))
+        return self._kl_in_loss or bool(self.entropy_coeff)
 
     def _read_token_values(self, rows: int) -> TokenValues | None:
         if not self.run.config.trainer_common.token_record.enable:
             return None
         passes = self.watch.get(self.host.take_token_records.remote(), "reading the values of trained tokens")
-        weight = _loss(self.run, self.native).kl_loss_coef
-        return join_passes([one.to_values(weight) for one in passes], rows)
+        return join_passes([one.to_values(_read_kl_coef(self.native)) for one in passes], rows)
 
     def _train_rows(
         self, part: Sequence[WeightedSample], live: Sequence[WeightedSample], numbers: Mapping[int, int]
@@ -194,7 +213,7 @@ class VerlLearner:
             metrics["kl/mean"], self._reward_kl = self._reward_kl, None
         if self._kl_in_loss and sums.get("tokens"):
             metrics["kl/mean"] = sums["kl"] / sums["tokens"]
-        if not (get(self.native, f"{ACTOR}.calculate_entropy") or get(self.native, f"{ACTOR}.entropy_coeff")):
+        if not get(self.native, f"{ACTOR}.calculate_entropy"):
             sums.pop("entropy", None)
         return metrics | compute_update_metrics(sums, norms, parts)
 
@@ -207,6 +226,7 @@ def open_learner(
     from astuner.model.rendering import load_renderer
 
     config, estimator = run.config, recipe.make_estimator(run, control.hooks)
+    loss = _pack_loss(run, recipe, control)
     check_whole_model(config.model.path, "the backbone 'verl'")
     base, adapter = _weights(config.model.path, checkpoint, trains)
     renderer = load_renderer(base, **config.model.rendering)
@@ -244,7 +264,7 @@ def open_learner(
             with open_private(run.directory / NATIVE, "w") as file:
                 yaml.safe_dump(native, file, sort_keys=False)
             watch = Watch(logs=cluster.logs)
-            host = make_host(Host, native, _loss(run, native), records=config.trainer_common.token_record.enable)
+            host = make_host(Host, native, loss, records=config.trainer_common.token_record.enable)
             engine = get(native, f"{ROLLOUT}.name")
             control.notify(f"{describe_workers(native, cluster.device)}, engine {engine}; {STARTING}", "info")
             seeds = _send_seeds(run, engine, base, control)
@@ -264,6 +284,7 @@ def open_learner(
                 total_steps=total_steps,
                 seeds=seeds,
                 step=control.resume_step,
+                entropy_coeff=get(native, f"{ACTOR}.entropy_coeff"),
             )
         finally:
             _keep_logs(cluster, run.directory)
@@ -324,17 +345,25 @@ def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:
         )
 
 
-def _loss(run: RunInfo, native: dict[str, Any]) -> VerlLossOptions:
-    actor = get(native, ACTOR)
-    return VerlLossOptions(
-        clip_ratio_low=actor["clip_ratio_low"],
-        clip_ratio_high=actor["clip_ratio_high"],
-        clip_ratio_c=actor["clip_ratio_c"],
-        rollout_is_threshold=run.config.trainer_common.algorithm.rollout_is_threshold,
-        kl_loss_coef=actor["kl_loss_coef"] if actor["use_kl_loss"] else 0.0,
-        kl_loss_type=actor["kl_loss_type"],
-        entropy_coeff=actor["entropy_coeff"],
+def _pack_loss(run: RunInfo, recipe: Recipe, control: Control) -> PackedLoss:
+    """Make the loss, and what it needs to travel; raises `ConfigError` for an entropy that counts and is not computed."""
+    entropy = run.config.trainer_common.algorithm.entropy_ctrl
+    if (entropy.coeff or entropy.target is not None) and get(run.native, f"{ACTOR}.calculate_entropy") is False:
+        message = "false, and trainer_common.algorithm.entropy_ctrl needs the entropy. Remove one of the two."
+        raise ConfigError([Problem(key=f"verl.{ACTOR}.calculate_entropy", message=message)])
+    options = LossOptions(
+        policy_loss=recipe.make_loss(run, control.hooks),
+        correction=Correction.of(run.config.trainer_common.algorithm),
+        kl_loss_coef=_read_kl_coef(run.native),
+        kl_loss_type=get(run.native, f"{ACTOR}.kl_loss_type"),
+        entropy_coeff=get(run.native, f"{ACTOR}.entropy_coeff"),
     )
+    return PackedLoss.of(options, recipe.policy_loss.candidate)
+
+
+def _read_kl_coef(native: Mapping[str, Any]) -> float:
+    """Return the weight of the divergence in the loss."""
+    return float(get(native, f"{ACTOR}.kl_loss_coef")) if get(native, f"{ACTOR}.use_kl_loss") else 0.0
 
 
 def _keep_logs(cluster: Cluster, directory: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import define, field, frozen
 
+from astuner.contract.protocols import TrainedTokens
 from astuner.runs.training import TokenTerms, stack_token_values
 from astuner.runs.training.token_values import TokenValues
 
@@ -41,14 +42,14 @@ class TokenRecord:
     _passes: list[PassRecord] = field(factory=list, init=False)
 
     def add(
-        self, data: Any, mask: Tensor, logp: Tensor, terms: TokenTerms, entropy: Tensor | None, reference: Tensor | None
+        self, numbers: Tensor, tokens: TrainedTokens, terms: TokenTerms, entropy: Tensor | None, reference: Tensor | None
     ) -> None:
-        """Add a pass: its data, and [rows, longest answer] the trained tokens and what the loss computed of each."""
-        stack = stack_token_values(logp, terms, entropy, reference)[:, mask]
-        numbers = data[NUMBERS].cpu().numpy()
-        lengths = mask.sum(1).cpu().numpy()
-        real = numbers >= 0  # padding has no trained token
-        self._passes.append(PassRecord(numbers=numbers[real], lengths=lengths[real], stack=stack.cpu().numpy()))
+        """Add a pass: the numbers of its samples, and [tokens] what the loss computed."""
+        real = numbers >= 0
+        stack = stack_token_values(tokens.logp, terms, entropy, reference)[:, real[tokens.samples]]
+        lengths = tokens.samples.bincount()[real]
+        found = (one.cpu().numpy() for one in (numbers[real], lengths, stack))
+        self._passes.append(PassRecord(**dict(zip(("numbers", "lengths", "stack"), found, strict=True))))
 
     def take(self) -> list[PassRecord]:
         """Return the passes since the last call."""

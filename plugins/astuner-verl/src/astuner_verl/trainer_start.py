@@ -9,7 +9,7 @@ from astuner_verl.process_environment import Device
 
 if TYPE_CHECKING:
     from astuner_verl.host import Host
-    from astuner_verl.loss import VerlLossOptions
+    from astuner_verl.packed_loss import PackedLoss
     from astuner_verl.watch import Watch
 
 STARTING = "starting takes a minute or more"
@@ -25,7 +25,7 @@ def describe_workers(native: Mapping[str, Any], device: Device) -> str:
     return f"verl on {device}: {count_workers(native)} worker(s)"
 
 
-def make_host(kind: type[Host], native: dict[str, Any], loss: VerlLossOptions, *, records: bool = False) -> Any:
+def make_host(kind: type[Host], native: dict[str, Any], loss: PackedLoss, *, records: bool = False) -> Any:
     """Return the handle of a new actor; `start` starts its trainer."""
     import ray
 

@@ -17,7 +17,8 @@ from verl.utils.fsdp_utils import collect_lora_params
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from astuner_verl.first_choices import choose_first
-from astuner_verl.loss import VerlLossOptions, compute_weighed_loss
+from astuner_verl.loss import compute_weighed_loss
+from astuner_verl.packed_loss import PackedLoss
 from astuner_verl.shared_prefixes.engine import SharedPrefixEngine
 from astuner_verl.token_record import PassRecord, TokenRecord
 
@@ -59,10 +60,10 @@ class PacedActor(ActorRolloutRefWorker):
             group["lr"] = rate
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def set_weighed_loss(self, options: VerlLossOptions, records: bool = False) -> None:
+    def set_weighed_loss(self, loss: PackedLoss, records: bool = False) -> None:
         """Train with the loss whose factors come with the rows; `records` keeps the values of trained tokens."""
         self._tokens = TokenRecord() if records else None
-        self.actor.set_loss_fn(partial(compute_weighed_loss, options, record=self._tokens))
+        self.actor.set_loss_fn(partial(compute_weighed_loss, loss.unpack(), record=self._tokens))
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def take_token_records(self) -> list[PassRecord]:

@@ -14,15 +14,22 @@ from astuner.contract.protocols import MOST_MISSES, Fit, RunInfo, WarmStartJob, 
 from astuner.contract.schema import Sample
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.model.rendering import load_renderer
-from astuner.runs.training import check_whole_model, compute_learning_rate, compute_token_shares, export_model, read_dtype
+from astuner.runs.training import (
+    LossOptions,
+    check_whole_model,
+    compute_learning_rate,
+    compute_token_shares,
+    export_model,
+    read_dtype,
+)
 from astuner.runs.training.supervised import SCHEDULE, count_steps, count_warmup_steps, train_on_demonstrations
 from astuner.shared.processes import gpu_count
 from astuner.shared.services.ray import ADDRESS
 from astuner.shared.services.running import ServiceHost
 from astuner_verl.cluster import attach, check_address, check_room, check_versions
 from astuner_verl.host import Update
-from astuner_verl.loss import VerlLossOptions
 from astuner_verl.native_configuration import Machine
+from astuner_verl.packed_loss import PackedLoss
 from astuner_verl.rows import train_row
 from astuner_verl.trainer_start import STARTING, describe_workers, make_host, share_prefixes
 from astuner_verl.warm_start.host import WarmStartHost
@@ -62,7 +69,8 @@ def warm_start(run: RunInfo, job: WarmStartJob, say: Callable[[str], object]) ->
         native = resolve_warm_start(run, job, Machine.here(cluster.device, cluster.gpus_per_node))
         check_room(native, cluster.device)
         watch = Watch(logs=cluster.logs, resumable=False)
-        host = make_host(WarmStartHost, native, _make_loss(native))
+        # Each ratio is 1, so that nothing is clipped.
+        host = make_host(WarmStartHost, native, PackedLoss.of(LossOptions()))
         say(f"{describe_workers(native, cluster.device)}; {STARTING}")
         watch.get(host.start.remote(), "starting the trainer", report)
         if native["astuner"]["share_prefixes"]:
@@ -110,12 +118,6 @@ class _Trainer:
             tokens=tokens,
             misses=tuple(misses[:MOST_MISSES]),
         )
-
-
-def _make_loss(native: dict[str, Any]) -> VerlLossOptions:
-    """Return the loss of a run, without importance weights and divergence: each ratio is 1, so nothing is clipped."""
-    actor = native["actor_rollout_ref"]["actor"]
-    return VerlLossOptions(clip_ratio_low=actor["clip_ratio_low"], clip_ratio_high=actor["clip_ratio_high"])
 
 
 def _choose_dtype(run: RunInfo, job: WarmStartJob) -> str:
