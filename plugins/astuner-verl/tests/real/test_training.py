@@ -30,6 +30,17 @@ class Failing(CalculatorAgent):
         return output
 '''
 
+LOSS = """
+from marks import MARK
+
+
+class WholeSamples:
+    def compute(self, tokens):
+        ratio = tokens.average(tokens.log_ratio()).exp()
+        # A constant changes no gradient; samples are numbered one after the other, and there is one.
+        return MARK * (int(tokens.samples.max()) >= 0) - tokens.advantages * ratio.clamp(0.8, 1.2)
+"""
+
 
 def test_the_quickstart_learns_its_task_on_this_machine_alone(project: Any) -> None:
     listeners = project.finish(project.begin("run", "--conf", "tune.yaml", "--backbone", "verl"))
@@ -63,6 +74,33 @@ def test_two_workers_with_failing_episodes_of_several_samples_go_on_where_they_w
     assert [row["step"] for row in project.metrics] == [1, 2, 3]
     assert project.metrics[:2] == first
     assert (project.run / "checkpoints" / "step_3" / "model.safetensors").is_file()
+
+
+def test_a_loss_of_a_file_trains_in_workers_with_corrections_and_an_entropy_that_follows_a_target(project: Any) -> None:
+    (project.home / "losses").mkdir()
+    (project.home / "losses" / "of-mine.py").write_text(LOSS)
+    (project.home / "marks.py").write_text("MARK = 1000.0\n")
+    settings = {
+        "trainer_common__algorithm__policy_loss": "./losses/of-mine.py:WholeSamples",
+        "trainer_common__algorithm__rollout_is": "sequence",
+        "trainer_common__algorithm__rollout_is_threshold": 2.0,
+        "trainer_common__algorithm__rollout_rs": "seq_mean_k3",
+        "trainer_common__algorithm__entropy_ctrl__target": 100.0,
+        "trainer_common__algorithm__entropy_ctrl__coeff": 0.01,
+        "trainer_common__n_gpus_per_node": 2,
+        "trainer_common__mini_batch_num": 2,
+        "data__train_batch_size": 6,
+    }
+    succeeded(project.train(steps=2, **settings))
+    rows = project.metrics
+    assert [row["entropy/coeff"] for row in rows] == [0.01, 0.015]
+    assert sum(row["signal/updates"] for row in rows) >= 2
+    for row in rows:
+        if row["signal/updates"]:
+            assert row["loss/policy"] > 100
+            assert row["correction/weight_mean"] == pytest.approx(1, abs=0.01)
+            assert row["correction/rejected_mean"] == 0
+            assert row["entropy/mean"] > 0
 
 
 @pytest.mark.slow
