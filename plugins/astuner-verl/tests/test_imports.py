@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from astuner.runs.training import Correction
 from astuner.settings.config.loading import load_config
 from astuner.settings.config.native import align
 from astuner.settings.config.trees import flatten
 from astuner_tools.config_import.importing import Imported, import_config
+from astuner_tools.config_import.native_keys import translate_native
 from astuner_verl.alignment import ALIGNMENT
 
 SCRIPT = """
@@ -164,3 +170,141 @@ def test_a_penalty_that_is_switched_off_is_not_taken_over(tmp_path: Path) -> Non
     assert "overlong" not in target.read_text().partition("astuner:")[2]
     kinds = {answer.key: answer.kind for answer in imported.answers}
     assert kinds["reward.reward_kwargs.overlong_buffer_cfg.len"] == "ignored"
+
+
+ACTOR = "actor_rollout_ref.actor"
+ALGORITHM = "trainer_common.algorithm"
+LOSSES = [
+    (
+        {"clip_ratio_low": 0.2, "clip_ratio_high": 0.28, "clip_ratio_c": 10.0},
+        {"trainer_common.clip_ratio_low": 0.2, "trainer_common.clip_ratio_high": 0.28, "trainer_common.clip_ratio_c": 10.0},
+    ),
+    (
+        {"policy_loss": {"loss_mode": "vanilla"}, "clip_ratio": 0.1},
+        {f"{ALGORITHM}.policy_loss": "ppo_clip", "trainer_common.clip_ratio_low": 0.1, "trainer_common.clip_ratio_high": 0.1},
+    ),
+    (
+        {"policy_loss": {"loss_mode": "gspo"}, "clip_ratio_low": 3e-4, "clip_ratio_high": 4e-4, "loss_agg_mode": "token-mean"},
+        {
+            f"{ALGORITHM}.policy_loss": "gspo",
+            f"{ALGORITHM}.gspo.clip_ratio_low": 3e-4,
+            f"{ALGORITHM}.gspo.clip_ratio_high": 4e-4,
+            "trainer_common.loss_agg_mode": "token-mean",
+        },
+    ),
+    (
+        {"policy_loss": {"loss_mode": "geo_mean"}, "clip_ratio": 0.4, "loss_agg_mode": "token-mean"},
+        {
+            f"{ALGORITHM}.policy_loss": "gmpo",
+            f"{ALGORITHM}.gmpo.clip_log_ratio_low": 0.4,
+            f"{ALGORITHM}.gmpo.clip_log_ratio_high": 0.4,
+            # Whatever is asked of verl.
+            "trainer_common.loss_agg_mode": "seq-mean-token-mean",
+        },
+    ),
+    (
+        {"policy_loss": {"loss_mode": "cispo"}, "clip_ratio_low": 1.0, "clip_ratio_high": 4.0},
+        {
+            f"{ALGORITHM}.policy_loss": "cispo",
+            f"{ALGORITHM}.cispo.clip_ratio_low": 1.0,
+            f"{ALGORITHM}.cispo.clip_ratio_high": 4.0,
+        },
+    ),
+    (
+        {"policy_loss": {"loss_mode": "sapo"}, "tau_pos": 1.5, "tau_neg": 2.0},
+        {
+            f"{ALGORITHM}.policy_loss": "sapo",
+            f"{ALGORITHM}.sapo.tau_positive": 1.5,
+            f"{ALGORITHM}.sapo.tau_negative": 2.0,
+            "trainer_common.loss_agg_mode": "seq-mean-token-mean",
+        },
+    ),
+    (
+        {"policy_loss": {"loss_mode": "dppo_kl"}, "clip_ratio_low": 0.05, "clip_ratio_high": 0.06, "clip_ratio_c": 20.0},
+        {
+            f"{ALGORITHM}.policy_loss": "dppo",
+            f"{ALGORITHM}.dppo.divergence": "kl",
+            f"{ALGORITHM}.dppo.clip_divergence_low": 0.05,
+            f"{ALGORITHM}.dppo.clip_divergence_high": 0.06,
+            f"{ALGORITHM}.dppo.clip_ratio_c": 20.0,
+        },
+    ),
+    ({"entropy_coeff": 0.001}, {f"{ALGORITHM}.entropy_ctrl.coeff": 0.001}),
+]
+
+
+def translate(tree: Any) -> Any:
+    """Return our keys and the answers, before the components that they name are looked for."""
+    found = translate_native(ALIGNMENT, "verl", tree)
+    ours = flatten(found.roots["astuner"])
+    ours.pop("backbone")
+    return ours, {answer.key: answer for answer in found.answers}
+
+
+@pytest.mark.parametrize(("actor", "ours"), LOSSES, ids=[str(actor) for actor, _ in LOSSES])
+def test_a_loss_arrives_with_its_options(actor: Any, ours: Any) -> None:
+    found, answers = translate({"actor_rollout_ref": {"actor": actor}})
+    assert found == ours
+    assert {answer.kind for answer in answers.values()} == {"translated"}
+
+
+@pytest.mark.parametrize(
+    ("actor", "key", "said"),
+    [
+        ({"policy_loss": {"loss_mode": "clip_cov"}}, "policy_loss.loss_mode", "clip_cov: .*counterparts of vanilla, gspo"),
+        ({"policy_loss": {"loss_mode": "sapo"}, "clip_ratio": 0.2}, "clip_ratio", "sapo clips no ratio"),
+        ({"policy_loss": {"loss_mode": "gspo"}, "clip_ratio_c": 3.0}, "clip_ratio_c", "gspo has no dual clip"),
+        ({"tau_pos": 1.0}, "tau_pos", "only sapo has temperatures"),
+    ],
+)
+def test_what_a_loss_does_not_have_is_named(actor: Any, key: str, said: str) -> None:
+    _, answers = translate({"actor_rollout_ref": {"actor": actor}})
+    answer = answers[f"{ACTOR}.{key}"]
+    assert answer.kind == "dropped"
+    assert re.search(said, answer.reason)
+
+
+CORRECTIONS = [
+    ({"rollout_is": None, "rollout_is_threshold": 2.0, "rollout_rs": None, "bypass_mode": False}, {}),
+    ({"rollout_is": "token"}, {"rollout_is": "token", "rollout_is_threshold": 2.0}),
+    ({"rollout_is": "sequence", "rollout_is_threshold": "5.0"}, {"rollout_is": "sequence", "rollout_is_threshold": 5.0}),
+    (
+        {"rollout_is": "token", "rollout_is_threshold": "0.5_5.0"},
+        {"rollout_is": "token", "rollout_is_threshold": 5.0, "rollout_is_lower": 0.5},
+    ),
+    ({"rollout_rs": "seq_max_k2", "rollout_rs_threshold": 2.5}, {"rollout_rs": "seq_max_k2", "rollout_rs_threshold": 2.5}),
+    (
+        {"rollout_rs": "seq_mean_k1", "rollout_rs_threshold": "0.999_1.001"},
+        {"rollout_rs": "seq_mean_k1", "rollout_rs_threshold": 1.001, "rollout_rs_lower": 0.999},
+    ),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), CORRECTIONS, ids=[str(theirs) for theirs, _ in CORRECTIONS])
+def test_a_correction_for_the_sampler_arrives(theirs: Any, ours: Any, tmp_path: Path) -> None:
+    found, answers = translate({"algorithm": {"rollout_correction": theirs}})
+    assert found == {f"{ALGORITHM}.{key}": value for key, value in ours.items()}
+    assert {answer.kind for answer in answers.values()} == ({"translated"} if ours else {"ignored"})
+    head = {"backbone": "verl", "model": {"path": "org/model"}, "rollout": {"user_workflow": "agent:Agent"}}
+    (tmp_path / "tune.yaml").write_text(json.dumps({"astuner": {**head, "trainer_common": {"algorithm": ours}}}))
+    correction = Correction.of(load_config(tmp_path / "tune.yaml").config.trainer_common.algorithm)
+    assert {key: getattr(correction, key) for key in ours} == ours
+
+
+@pytest.mark.parametrize(
+    ("theirs", "key", "said"),
+    [
+        ({"bypass_mode": True}, "bypass_mode", "never to the sampler's"),
+        ({"bypass_mode": True, "loss_type": "reinforce"}, "loss_type", "it belongs to bypass_mode"),
+        ({"rollout_is_batch_normalize": True}, "rollout_is_batch_normalize", "not normalised over a batch"),
+        ({"rollout_rs": "token_k1,seq_max_k2", "rollout_rs_threshold": "2.0,3.0"}, "rollout_rs", "rollout_rs is one measure"),
+        ({"rollout_is": "geometric"}, "rollout_is", "rollout_is has token, sequence"),
+        ({"rollout_is": "token", "rollout_is_threshold": "high"}, "rollout_is_threshold", "high: a number, or two"),
+    ],
+)
+def test_corrections_that_do_not_come_along_are_named(theirs: Any, key: str, said: str) -> None:
+    found, answers = translate({"algorithm": {"rollout_correction": theirs}})
+    answer = answers[f"algorithm.rollout_correction.{key}"]
+    assert answer.kind == "dropped"
+    assert said in answer.reason
+    assert found == {}

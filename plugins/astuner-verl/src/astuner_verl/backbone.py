@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, SettledValue, TaskSource, WarmStartJob, WarmStartResult
 from astuner.contract.schema import Event
-from astuner.runs.training import LOOP_HONOURS
+from astuner.runs.training import ENTROPY_TARGET_HONOURS, LOOP_HONOURS, LOSS_HONOURS
 from astuner_verl.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -24,10 +24,8 @@ class VerlBackbone:
         brings_engines=("vllm", "sglang", "transformers"),
         honours=(
             *LOOP_HONOURS,
-            "trainer_common.algorithm.entropy_ctrl.*",
-            "trainer_common.algorithm.policy_loss",
-            "trainer_common.algorithm.rollout_*",
-            "trainer_common.clip_ratio_*",
+            *LOSS_HONOURS,
+            *ENTROPY_TARGET_HONOURS,
             "trainer_common.optim.lr_warmup_steps",
             "trainer_common.optim.lr_scheduler_type",
         ),

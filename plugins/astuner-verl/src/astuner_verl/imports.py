@@ -25,14 +25,12 @@ ESTIMATORS = {
 }
 ALGORITHM = "trainer_common.algorithm"
 AGGREGATION, BY_SAMPLE = "trainer_common.loss_agg_mode", "seq-mean-token-mean"
-PPO = "ppo_clip"
-LOSSES = {"vanilla": PPO, "gspo": "gspo", "geo_mean": "gmpo", "cispo": "cispo", "sapo": "sapo"}
-"""Our names of verl's losses."""
 AVERAGES = ("geo_mean", "sapo")
 """Losses that verl averages over each sample, whatever `loss_agg_mode` is."""
 CORRECTION = "algorithm.rollout_correction"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 PLAIN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+LOSSES: Mapping[str, Any] = PLAIN["losses"]
 LOGGERS = ("console", "tensorboard", "wandb", "mlflow", "swanlab", "trackio")
 
 
@@ -72,10 +70,10 @@ def _read_estimator(name: Any) -> Keys:
 
 
 def _read_loss(mode: Any) -> Keys:
-    name = LOSSES.get(mode)
-    if name is None:
+    if mode not in LOSSES:
         raise ValueError(f"{mode}: trainer_common.algorithm.policy_loss has the counterparts of {', '.join(LOSSES)}")
-    return {f"{ALGORITHM}.policy_loss": name, **({AGGREGATION: BY_SAMPLE} if mode in AVERAGES else {})}
+    found = {f"{ALGORITHM}.policy_loss": LOSSES[mode]["name"], **({AGGREGATION: BY_SAMPLE} if mode in AVERAGES else {})}
+    return {**found, **LOSSES[mode].get("options", {})}
 
 
 def _read_aggregation(how: Any, mode: Any) -> Keys:
@@ -83,18 +81,18 @@ def _read_aggregation(how: Any, mode: Any) -> Keys:
 
 
 def _read_clip(both: Any, low: Any, high: Any, mode: Any) -> Keys:
-    if mode == "sapo":
-        raise ValueError("sapo clips no ratio")
+    prefix = LOSSES.get(mode, LOSSES["vanilla"]).get("clip")
+    if prefix is None:
+        raise ValueError(f"{mode} clips no ratio")
     below, above = both if low is None else low, both if high is None else high
-    section = "trainer_common" if LOSSES.get(mode, PPO) == PPO else f"{ALGORITHM}.{LOSSES[mode]}"
-    name = "clip_log_ratio" if mode == "geo_mean" else "clip_ratio"
-    return _drop_missing({f"{section}.{name}_low": below, f"{section}.{name}_high": above})
+    return _drop_missing({f"{prefix}_low": below, f"{prefix}_high": above})
 
 
 def _read_dual_clip(most: Any, mode: Any) -> Keys:
-    if LOSSES.get(mode, PPO) != PPO:
+    key = LOSSES.get(mode, LOSSES["vanilla"]).get("most")
+    if key is None:
         raise ValueError(f"{mode} has no dual clip")
-    return {"trainer_common.clip_ratio_c": most}
+    return {key: most}
 
 
 def _read_temperatures(positive: Any, negative: Any, mode: Any) -> Keys:
