@@ -226,7 +226,7 @@ def open_learner(
     from astuner.model.rendering import load_renderer
 
     config, estimator = run.config, recipe.make_estimator(run, control.hooks)
-    loss = _pack_loss(run, recipe, control)
+    loss = _pack_loss(run, recipe, control) if trains else PackedLoss.of(LossOptions())
     check_whole_model(config.model.path, "the backbone 'verl'")
     base, adapter = _weights(config.model.path, checkpoint, trains)
     renderer = load_renderer(base, **config.model.rendering)

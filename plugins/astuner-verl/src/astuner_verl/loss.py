@@ -42,7 +42,8 @@ def compute_weighed_loss(
     if not mask.any():  # padding alone: a loss need not handle no token, so it gets one that counts 0
         kept = torch.zeros_like(mask)
         kept[0, 0] = True
-    rows, samples = kept.nonzero()[:, 0].unique_consecutive(return_inverse=True)
+    places = kept.nonzero()[:, 0]
+    rows, samples = places.unique_consecutive(return_inverse=True)  # type: ignore[no-untyped-call]  # torch ships it so
     logp = padded[kept]  # [tokens], as all from here on
     now = logp.detach()
 

@@ -35,7 +35,7 @@ class PackedLoss:
                     cloudpickle.register_pickle_by_value(module)
                     stack.callback(cloudpickle.unregister_pickle_by_value, module)
                 pickled = cloudpickle.dumps(options)
-        except (TypeError, AttributeError, pickle.PicklingError) as error:
+        except Exception as error:  # or what the loss's own code raises
             blame = "the loss" if candidate is None else candidate.blame
             raise PluginError(f"{blame} cannot be sent to verl's workers, because it does not pickle: {error}") from error
         return cls(pickled=pickled, directory=candidate.config_dir if candidate is not None and named else None)
