@@ -25,6 +25,8 @@ def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
     assert {key for key in idle if key.startswith(("trainer_common", "model", "data", "rollout."))} == {
         "rollout.gamma",
         "rollout.players",
+        "trainer_common.algorithm.entropy_ctrl.delta",
+        "trainer_common.algorithm.entropy_ctrl.most",
         "trainer_common.algorithm.filter_groups.max_num_gen_batches",
         "trainer_common.algorithm.kl_ctrl.kl_coef",
         "trainer_common.algorithm.kl_penalty",
@@ -61,10 +63,7 @@ TARGETS: list[tuple[str, str, Any]] = [
     ("trainer_common.optim.weight_decay=0.2", "algorithm.optimizer.weight_decay", 0.2),
     ("trainer_common.optim.betas=[0.8,0.9]", "algorithm.optimizer.betas", [0.8, 0.9]),
     ("trainer_common.grad_clip=0.3", "trainer.grad_clip", 0.3),
-    ("trainer_common.clip_ratio_low=0.1", f"{LOSS}.clip_ratio_low", 0.1),
-    ("trainer_common.clip_ratio_c=5.0", f"{LOSS}.clip_ratio_c", 5.0),
-    ("trainer_common.clip_ratio_high=0.3", f"{LOSS}.clip_ratio_high", 0.3),
-    ("trainer_common.algorithm.rollout_is_threshold=2.0", f"{LOSS}.rollout_is_threshold", 2.0),
+    ("trainer_common.algorithm.entropy_ctrl.coeff=0.01", "algorithm.entropy_loss_fn_args.entropy_coef", 0.01),
     ("trainer_common.kl_loss_coef=0.5", f"{LOSS}.kl_loss_coef", 0.5),
     ("trainer_common.use_kl_loss=false", f"{LOSS}.kl_loss_coef", 0.0),
     ("trainer_common.use_kl_loss=false", "algorithm.algorithm_type", "astuner_trinity.algorithm.GroupRelative"),
@@ -109,6 +108,7 @@ def test_adapters_reach_trinity(tree: Callable[..., dict[str, Any]]) -> None:
 REFUSED = [
     ("trainer_common.mini_batch_num=2", "Trinity makes one optimizer step of a batch"),
     ("trainer_common.keep_best=true", "Trinity saves at its own pace"),
+    ("trainer_common.algorithm.entropy_ctrl.target=0.5", "nothing reaches between two steps"),
     ("trainer_common.algorithm.use_kl_in_reward=true", "known to the trainer alone"),
     ("trainer_common.algorithm.filter_groups.enable=true", "before it knows their rewards"),
     ("rollout.name=sglang", "SGLang under Trinity is not supported"),

@@ -111,6 +111,35 @@ def test_what_is_left_out_has_a_reason_and_the_rest_stays_native(tmp_path: Path)
     assert load_config(target).native["trinity"]["explorer"]["rollout_model"]["enforce_eager"] is True
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "arguments", "expected"),
+    [
+        ("gspo", "{clip_range_low: 0.001}", {"algorithm.policy_loss": "gspo", "algorithm.gspo.clip_ratio_low": 0.001}),
+        ("cispo", "{}", {"algorithm.policy_loss": "cispo", "algorithm.cispo.clip_ratio_high": 0.28}),
+        ("cispo", "{clip_range_high: 0.5}", {"algorithm.adv_estimator": "grpo", "algorithm.cispo.clip_ratio_high": 0.5}),
+        ("grpo", "{clip_range: 0.1, clip_ratio_c: 4.0}", {"clip_ratio_low": 0.1, "clip_ratio_high": 0.1, "clip_ratio_c": 4.0}),
+    ],
+)
+def test_a_loss_whose_formula_is_the_same_arrives_with_its_bounds(
+    tmp_path: Path, algorithm: str, arguments: str, expected: dict[str, Any]
+) -> None:
+    lines = f"algorithm_type: {algorithm}\n  policy_loss_fn_args: {arguments}\n  entropy_loss_fn_args: {{entropy_coef: 0.01}}"
+    imported, target = take(tmp_path, YAML.replace("algorithm_type: grpo", lines))
+    loaded = load_config(target)
+    found = flatten(loaded.resolved)
+    expected |= {"algorithm.entropy_ctrl.coeff": 0.01}
+    assert {key: found[f"trainer_common.{key}"] for key in expected} == expected
+    assert align(ALIGNMENT, loaded, ask_trainer=not imported.is_unchecked).problems == ()
+
+
+@pytest.mark.parametrize(("algorithm", "arguments"), [("sapo", "{tau_pos: 2.0}"), ("cispo", "{enable_mask_clip: true}")])
+def test_a_loss_of_another_formula_stays_trinitys(tmp_path: Path, algorithm: str, arguments: str) -> None:
+    lines = f"algorithm_type: {algorithm}\n  policy_loss_fn_args: {arguments}"
+    _, target = take(tmp_path, YAML.replace("algorithm_type: grpo", lines))
+    found = load_config(target).native["trinity"]["algorithm"]
+    assert (found["algorithm_type"], len(found["policy_loss_fn_args"])) == (algorithm, 1)
+
+
 @pytest.mark.parametrize("algorithm", ["ppo", "gspo", "rloo"])
 def test_algorithms_of_their_own(tmp_path: Path, algorithm: str) -> None:
     imported, _ = take(tmp_path, YAML.replace("algorithm_type: grpo", f"algorithm_type: {algorithm}"))

@@ -28,7 +28,7 @@ ADVANTAGES = torch.tensor([[1.0], [-1.0], [0.5], [0.0]]).expand(4, 4)
 def loss_of(directory: Path | None, reference: bool = False) -> Any:
     kind = WeighedLossWithReference if reference else WeighedLoss
     more = {"kl_loss_coef": 0.1} if reference else {}
-    policy = kind(token_parts=None if directory is None else str(directory), clip_ratio_low=0.2, clip_ratio_high=0.28, **more)
+    policy = kind(token_parts=None if directory is None else str(directory), **more)
     return SimpleNamespace(policy_loss_fn=policy, entropy_loss_fn=EntropyMeasure())
 
 
@@ -89,7 +89,7 @@ def test_tokens_of_older_weights_have_their_ratio_and_what_was_clipped(parts: Pa
     values = np.concatenate(list(take(parts).values()), axis=1)
     ratios, clips = values[STACKED.index("ratios")], values[STACKED.index("clips")]
     advantages = np.concatenate([ADVANTAGES[row][MASK[row]].numpy() for row in range(4)])
-    expected = np.where(advantages < 0, np.where(ratios > 3, 3, ratios < 0.8), 2 * ((ratios > 1.28) & (advantages > 0)))
+    expected = np.where(advantages < 0, np.where(ratios > 3, 3, ratios < 0.8), 2 * ((ratios > 1.2) & (advantages > 0)))
     assert clips.tolist() == expected.tolist()
     assert set(clips.tolist()) == {0, 1, 2, 3}
 

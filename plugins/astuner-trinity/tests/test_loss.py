@@ -11,9 +11,24 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("trinity")
 
+from astuner.contract.protocols import TrainedTokens  # noqa: E402
+from astuner.runs.training import Correction, PpoClip  # noqa: E402
 from astuner_trinity.trainer.loss import EntropyMeasure, LossOptions, compute_weighed_loss  # noqa: E402
 
-OPTIONS = LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.28, kl_loss_coef=0.1)
+OPTIONS = LossOptions(policy_loss=PpoClip(clip_ratio_low=0.2, clip_ratio_high=0.28), kl_loss_coef=0.1)
+
+
+class OfSamples:
+    """The loss of a sample is its advantage times its mean ratio: its tokens belong together."""
+
+    def compute(self, tokens: TrainedTokens) -> Any:
+        """Return the loss of each token."""
+        return -tokens.advantages * tokens.average(tokens.log_ratio()).exp()
+
+
+COUPLED = LossOptions(
+    policy_loss=OfSamples(), correction=Correction(rollout_is="sequence", rollout_is_threshold=1.5, rollout_rs="seq_mean_k1")
+)
 
 
 def batch(rows: int, seed: int, stale: float = 0.0) -> dict[str, Any]:
@@ -35,26 +50,31 @@ def batch(rows: int, seed: int, stale: float = 0.0) -> dict[str, Any]:
     }
 
 
-def gradient(parts: list[dict[str, Any]], workers: int = 1) -> Any:
+def gradient(parts: list[dict[str, Any]], workers: int = 1, options: LossOptions = OPTIONS) -> Any:
     found = [
-        compute_weighed_loss(OPTIONS, one["logp"], **{k: v for k, v in one.items() if k != "logp"}, workers=workers).loss
+        compute_weighed_loss(options, one["logp"], **{k: v for k, v in one.items() if k != "logp"}, workers=workers).loss
         for one in parts
     ]
     return torch.cat([torch.autograd.grad(loss, one["logp"])[0] for loss, one in zip(found, parts, strict=True)])
 
 
 @settings(max_examples=40, deadline=None)
-@given(rows=st.integers(2, 6), seed=st.integers(0, 1000), stale=st.sampled_from([0.0, 1.0]))
-def test_passes_add_up_to_the_whole(rows: int, seed: int, stale: float) -> None:
+@given(
+    rows=st.integers(2, 6),
+    seed=st.integers(0, 1000),
+    stale=st.sampled_from([0.0, 1.0]),
+    options=st.sampled_from([OPTIONS, COUPLED]),
+)
+def test_passes_add_up_to_the_whole(rows: int, seed: int, stale: float, options: LossOptions) -> None:
     whole = batch(rows, seed, stale)
     cut = rows // 2
     parts = [
         {name: value[:cut].detach().requires_grad_(name == "logp") for name, value in whole.items()},
         {name: value[cut:].detach().requires_grad_(name == "logp") for name, value in whole.items()},
     ]
-    assert torch.allclose(gradient([whole]), gradient(parts))
+    assert torch.allclose(gradient([whole], options=options), gradient(parts, options=options))
     # Workers average: each has to count for all.
-    assert torch.allclose(gradient([whole]), gradient(parts, workers=2) / 2)
+    assert torch.allclose(gradient([whole], options=options), gradient(parts, workers=2, options=options) / 2)
 
 
 def test_the_ratio_is_one_where_the_steps_own_weights_sampled() -> None:
@@ -76,10 +96,49 @@ def test_padding_and_masked_tokens_have_no_gradient() -> None:
     assert torch.any(found[0] != 0)
 
 
-def test_the_entropy_of_the_trained_tokens_is_measured_and_not_trained() -> None:
-    entropy = torch.tensor([[1.0, 2.0, 4.0], [8.0, 8.0, 8.0]], requires_grad=True)
+@pytest.mark.parametrize("options", [OPTIONS, COUPLED])
+def test_a_pass_of_padding_alone_has_a_gradient_of_zero(options: LossOptions) -> None:
+    one = batch(3, 3)
+    one["mask"], one["advantages"] = torch.zeros(3, 5), torch.zeros(3, 5, dtype=torch.float64)
+    found = compute_weighed_loss(options, one["logp"], **{name: value for name, value in one.items() if name != "logp"})
+    assert float(found.loss.detach()) == 0.0
+    assert torch.autograd.grad(found.loss, one["logp"])[0].eq(0).all()
+    assert {float(value) for value in found.sums.values()} == {0.0}
+
+
+def test_rows_without_a_token_are_no_samples() -> None:
+    """A loss may number its tensors by sample, and there may be fewer tokens than rows."""
+    one = batch(4, 4)
+    one["mask"] = torch.zeros(4, 5)
+    one["mask"][3, 2] = 1
+    found = gradient([one], options=COUPLED)
+    alone = {name: value[3:].detach().requires_grad_(name == "logp") for name, value in one.items()}
+    assert found[3, 2] != 0
+    assert torch.equal(found[3:], gradient([alone], options=COUPLED))
+
+
+def test_a_correction_is_measured() -> None:
+    one = batch(4, 5)
+    sums = compute_weighed_loss(COUPLED, one.pop("logp"), **one).sums
+    assert {"correction/weight", "correction/bounded", "correction/rejected"} <= set(sums)
+    assert 0 < int(sums["correction/bounded"]) <= int(sums["tokens"])
+
+
+def measure_entropy(entropy: Any, **options: Any) -> Any:
     mask, share = torch.tensor([[1, 0, 1], [1, 1, 1]]), torch.tensor([0.5, 0.0])
-    loss, metrics = EntropyMeasure()(entropy, mask, share=share, loss_agg_mode="token-mean", advantages=entropy)
-    assert loss == 0
+    loss, metrics = EntropyMeasure(**options)(entropy, mask, share=share, loss_agg_mode="token-mean", advantages=entropy)
     # The second row only pads the workers' parts.
     assert metrics["astuner/entropy"].aggregate() == 5
+    return loss
+
+
+def test_the_entropy_of_the_trained_tokens_is_measured() -> None:
+    assert measure_entropy(torch.tensor([[1.0, 2.0, 4.0], [8.0, 8.0, 8.0]], requires_grad=True)) == 0
+
+
+def test_the_entropy_of_the_trained_tokens_is_trained_with_its_weight() -> None:
+    entropy = torch.tensor([[1.0, 2.0, 4.0], [8.0, 8.0, 8.0]], requires_grad=True)
+    reward = measure_entropy(entropy, entropy_coef=0.1)
+    assert float(reward.detach()) == pytest.approx(0.1 * 0.5 * 5)
+    reward.backward()
+    assert entropy.grad.tolist() == [[pytest.approx(0.05), 0, pytest.approx(0.05)], [0, 0, 0]]

@@ -19,6 +19,7 @@ from astuner_trinity.native_keys import (
     ALGORITHMS,
     BATCHES,
     ENGINE,
+    ENTROPY,
     LONG_S,
     LOSS,
     MONITOR,
@@ -114,6 +115,15 @@ def _filter(wanted: bool) -> Any:
         raise ValueError(
             "the explorer draws a step's tasks before it knows their rewards. Raise rollout.num_repeat or "
             "data.train_batch_size, or use the backbone 'verl' or 'local'."
+        )
+    return LEAVE
+
+
+def _entropy_target(wanted: float | None) -> Any:
+    if wanted is not None:
+        raise ValueError(
+            "the trainer is a process that nothing reaches between two steps. Set entropy_ctrl.coeff, which stays as it is, or use "
+            "the backbone 'verl' or 'local'."
         )
     return LEAVE
 
@@ -225,10 +235,8 @@ ALIGNMENT = Alignment(
         Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), "algorithm.policy_loss_fn", value=_loss),
         Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), f"{LOSS}.kl_loss_coef", value=_coefficient),
         Row("trainer_common.kl_loss_type", f"{LOSS}.kl_loss_type"),
-        Row("trainer_common.clip_ratio_low", f"{LOSS}.clip_ratio_low"),
-        Row("trainer_common.clip_ratio_high", f"{LOSS}.clip_ratio_high"),
-        Row("trainer_common.clip_ratio_c", f"{LOSS}.clip_ratio_c"),
-        Row("trainer_common.algorithm.rollout_is_threshold", f"{LOSS}.rollout_is_threshold"),
+        Row("trainer_common.algorithm.entropy_ctrl.coeff", ENTROPY),
+        Row("trainer_common.algorithm.entropy_ctrl.target", f"{ENTROPY}_target", value=_entropy_target),
         Row("trainer_common.token_record.enable", f"{LOSS}.token_parts", value=lambda wanted: AUTO if wanted else None),
         Row("trainer_common.loss_agg_mode", f"{BATCHES}.loss_agg_mode", value=lambda mode: mode or AUTO),
         Row("trainer_common.fsdp_config.param_offload", "trainer.param_offload"),
@@ -245,8 +253,8 @@ ALIGNMENT = Alignment(
         ),
         Constant("algorithm.optimizer.clip_grad", AUTO, "verl clips by it: trainer.grad_clip"),
         Constant("algorithm.kl_loss_fn", "none", "the loss is that of every backbone"),
-        Constant("algorithm.entropy_loss_fn", "astuner_trinity.trainer.loss.EntropyMeasure", "it is measured, and not trained"),
-        Constant(f"{VERL}.actor.fsdp_config.entropy_checkpointing", True, "the entropy is not trained: nothing is kept for it"),
+        Constant("algorithm.entropy_loss_fn", "astuner_trinity.trainer.loss.EntropyMeasure", "the loss is that of every backbone"),
+        Constant(f"{VERL}.actor.fsdp_config.entropy_checkpointing", True, "nothing is kept for the entropy's gradient"),
         Constant(f"{VERL}.actor.fsdp_config.entropy_from_logits_with_chunking", True, "so that the logits are not copied"),
         Constant("monitor.monitor_type", MONITOR, "core's loggers get what Trinity measures"),
         Constant("explorer.max_timeout", LONG_S, "rollout.episode_timeout_s and llm_timeout_s limit single episodes"),

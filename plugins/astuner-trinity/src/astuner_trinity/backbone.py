@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, TaskSource
 from astuner.contract.schema import Event
+from astuner.runs.training import LOSS_HONOURS
 from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.own_venv.trinity_venv import OWN_VENV
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe
     from astuner.settings.memory_estimate import MemoryPlan, MemoryQuestion
 
+NO_TARGET = "the weight of the entropy follows no target"
 NO_FILTER = "the explorer draws a step's tasks before it knows their rewards"
 
 
@@ -25,11 +27,14 @@ class TrinityBackbone:
     traits = BackboneTraits(
         brings_engines=("vllm",),
         honours=(
+            *LOSS_HONOURS,
             "trainer_common.test_freq",
             "trainer_common.val_before_train",
             "trainer_common.token_record.most_gb",
         ),
         inapplicable={
+            "trainer_common.algorithm.entropy_ctrl.delta": NO_TARGET,
+            "trainer_common.algorithm.entropy_ctrl.most": NO_TARGET,
             "trainer_common.algorithm.kl_penalty": "the divergence cannot be part of the reward",
             "trainer_common.algorithm.kl_ctrl.kl_coef": "the divergence cannot be part of the reward",
             "trainer_common.algorithm.filter_groups.max_num_gen_batches": NO_FILTER,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from astuner.settings.config.alignment import Import
-from astuner_trinity.native_keys import ENGINE
+from astuner_trinity.native_keys import ENGINE, LOSS
 
 Keys = Mapping[str, Any]
 
@@ -16,6 +16,8 @@ FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 LOGGERS = ("tensorboard", "wandb", "mlflow", "swanlab")
 KL_TYPES = {"k1": "kl", "k2": "mse", "k3": "low_var_kl", "low_var_kl": "low_var_kl", "abs": "abs"}
 ESTIMATORS = {"grpo": "grpo", "rloo": "rloo", "reinforceplusplus": "reinforce_plus_plus"}
+LOSSES: Mapping[str, Mapping[str, float]] = {"gspo": {}, "cispo": {"clip_ratio_high": 0.28}}
+"""Algorithms that are GRPO with another loss, whose formula is the same here, and bounds of theirs that are not our defaults."""
 TASKSET = "buffer.explorer_input.taskset"
 
 
@@ -95,12 +97,22 @@ def _read_rows(rows: Any, batch: Any, repeats: Any) -> Keys:
     return {} if steps == 1 else {"rollout.multi_turn.expected_steps": steps}
 
 
-def _read_algorithm(name: Any) -> Keys | None:
+def _find_bounds(name: Any, masked: Any) -> tuple[str, Mapping[str, float]] | None:
+    """Return where the bounds of an algorithm's loss are set here, and those that differ; None if its loss stays Trinity's."""
+    if name in LOSSES and not masked:
+        return f"trainer_common.algorithm.{name}", LOSSES[name]
+    return ("trainer_common", {}) if name in (None, "ppo", *ESTIMATORS) else None
+
+
+def _read_algorithm(name: Any, masked: Any) -> Keys | None:
     if name == "ppo":
         raise ValueError("no algorithm here trains a critic; the advantages are relative to a task's episodes")
-    if name not in ESTIMATORS:
+    if (bounds := _find_bounds(name, masked)) is None:
         return None
-    return {"trainer_common.algorithm.adv_estimator": ESTIMATORS[name]}
+    found = {"trainer_common.algorithm.adv_estimator": ESTIMATORS.get(name, "grpo")}
+    if name in LOSSES:
+        found |= {"trainer_common.algorithm.policy_loss": name, **{f"{bounds[0]}.{key}": bound for key, bound in bounds[1].items()}}
+    return found
 
 
 def _read_divergence(name: Any, coefficient: Any) -> Keys:
@@ -142,9 +154,11 @@ def _read_reward(name: Any) -> Keys:
     raise ValueError(f"{name}: task_judge decides the reward")
 
 
-def _read_clip(both: Any, low: Any, high: Any) -> Keys:
+def _read_clip(both: Any, low: Any, high: Any, name: Any, masked: Any) -> Keys | None:
+    if (bounds := _find_bounds(name, masked)) is None:
+        return None
     below, above = both if low is None else low, both if high is None else high
-    found = {"trainer_common.clip_ratio_low": below, "trainer_common.clip_ratio_high": above}
+    found = {f"{bounds[0]}.clip_ratio_low": below, f"{bounds[0]}.clip_ratio_high": above}
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -152,7 +166,8 @@ def _read_as(key: str) -> Any:
     return lambda value: {key: value}
 
 
-CLIP = "algorithm.policy_loss_fn_args.clip_range"
+CLIP = f"{LOSS}.clip_range"
+ALGORITHM = ("algorithm.algorithm_type", f"{LOSS}.enable_mask_clip")
 IMPORTS = (
     Import(f"{TASKSET}.default_workflow_type", _read_workflow),
     Import("buffer.explorer_input.default_workflow_type", _read_workflow),
@@ -170,9 +185,10 @@ IMPORTS = (
     Import("explorer.eval_on_startup", _read_as("trainer_common.val_before_train")),
     Import("trainer.save_interval", _read_interval("save_freq")),
     Import("trainer.max_checkpoints_to_keep", _read_as("trainer_common.max_checkpoints_to_keep")),
-    Import("algorithm.algorithm_type", _read_algorithm),
+    Import(ALGORITHM, _read_algorithm, asks=1),
     Import(("algorithm.kl_loss_fn", "algorithm.kl_loss_fn_args.kl_coef"), _read_divergence),
-    Import((CLIP, f"{CLIP}_low", f"{CLIP}_high"), _read_clip),
+    Import((CLIP, f"{CLIP}_low", f"{CLIP}_high", *ALGORITHM), _read_clip, asks=3),
+    Import(f"{LOSS}.clip_ratio_c", _read_as("trainer_common.clip_ratio_c")),
     Import("algorithm.optimizer.lr_warmup_steps", _read_as("trainer_common.optim.lr_warmup_steps")),
     Import("algorithm.optimizer.lr_scheduler_type", _read_as("trainer_common.optim.lr_scheduler_type")),
     Import("algorithm.optimizer.warmup_style", _read_as("trainer_common.optim.lr_scheduler_type")),

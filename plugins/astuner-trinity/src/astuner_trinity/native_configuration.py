@@ -14,9 +14,8 @@ from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import settle_sequences
 from astuner.settings.config.rollout import Rollout
 from astuner.settings.config.trees import get, merge, put
-from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.layout import Layout
-from astuner_trinity.native_keys import ALGORITHMS, BATCHES, LONG_S, LOSS, MONITOR, WITH_REFERENCE
+from astuner_trinity.native_keys import ALGORITHMS, BATCHES, ENTROPY, LONG_S, LOSS, MONITOR, OF_OUR_LOSS, WITH_REFERENCE
 from astuner_trinity.open_values import AUTO, as_plain_tree
 from astuner_trinity.process_environment import Machine
 
@@ -32,6 +31,7 @@ TOKEN_PARTS = f"{LOSS}.token_parts"
 STAMP = "astuner_trinity.explorer.row_counts.StepStamp"
 TRAINING = ("both", "colocate", "train")
 COPIES = {
+    "buffer.explorer_input.taskset.path": (f"{LOSS}.plan",),
     "algorithm.optimizer.lr": (f"{BATCHES}.lr",),
     "trainer.grad_clip": ("algorithm.optimizer.clip_grad",),
     "trainer.ulysses_sequence_parallel_size": (
@@ -41,7 +41,6 @@ COPIES = {
     ),
 }
 """Other keys to which a value is copied: read by our parts, or by verl's optimizer instead of Trinity's key."""
-OF_OUR_LOSS = {key for row in ALIGNMENT.rows for key in row.native if key.startswith(LOSS)} | {f"{LOSS}.sequence_parallel"}
 
 
 @frozen(kw_only=True)
@@ -106,15 +105,19 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
         "plan": plan,
         "total_steps": wanted.total_steps,
         "loss_agg_mode": wanted.loss_agg_mode if arguments.get("loss_agg_mode", AUTO) == AUTO else arguments["loss_agg_mode"],
-        # The divergence, or one of Trinity's losses, also trains on rows without an advantage.
-        "every_row": get(tree, "algorithm.algorithm_type") not in ALGORITHMS
-        or get(tree, "algorithm.algorithm_type") == WITH_REFERENCE,
+        # The divergence, the entropy, or one of Trinity's losses, also trains on rows without an advantage.
+        "every_row": get(tree, "algorithm.algorithm_type") not in ALGORITHMS or trains_every_row(tree),
         "needs_advantage": get(tree, "algorithm.algorithm_type") in ALGORITHMS,
         "gpus": get(tree, "cluster.node_num") * get(tree, "cluster.gpu_per_node") or None,
         "engine_gpus": 0 if tree["mode"] == "train" else _engine_gpus(tree),
     }
     tree["stages"] = [_stage(stage, tree, validation) for stage in tree["stages"]]
     return as_plain_tree(tree)
+
+
+def trains_every_row(tree: Mapping[str, Any]) -> bool:
+    """Whether our loss has a divergence or an entropy, which give a gradient to rows without an advantage too."""
+    return bool(get(tree, f"{LOSS}.kl_loss_coef") or get(tree, ENTROPY))
 
 
 def _set_key(explorer: dict[str, Any]) -> None:
@@ -229,8 +232,12 @@ def _algorithm(tree: dict[str, Any]) -> None:
         # It mixes in rows of an auxiliary buffer, which its own strategy reads.
         algorithm |= {"sample_strategy": None, "sample_strategy_args": None}
     algorithm["policy_loss_fn_args"] = {
-        name: value for name, value in algorithm["policy_loss_fn_args"].items() if f"{LOSS}.{name}" not in OF_OUR_LOSS
+        name: value for name, value in algorithm["policy_loss_fn_args"].items() if name not in OF_OUR_LOSS
     } or None
+    if not get(tree, ENTROPY):
+        # Each of Trinity's functions has this argument; one of the user's may have others.
+        del algorithm["entropy_loss_fn_args"]["entropy_coef"]
+        algorithm["entropy_loss_fn_args"] = algorithm["entropy_loss_fn_args"] or None
     for name in OWN_FUNCTIONS:
         if str(algorithm[name]).startswith("astuner_trinity.") or algorithm[name] == "none":
             algorithm[name] = None
@@ -297,7 +304,7 @@ def _stage(stage: Mapping[str, Any], tree: Mapping[str, Any], validation: Any) -
         if kind not in ALGORITHMS:
             found["data_processor"] = _add_stamp(found.get("data_processor") or tree["data_processor"])
     if "algorithm" in found or "trainer" in found:
-        whole = {name: copy.deepcopy(found.get(name) or tree[name]) for name in ("algorithm", "trainer")}
+        whole = {name: copy.deepcopy(found.get(name) or tree[name]) for name in ("algorithm", "trainer", "buffer")}
         _copy(whole)
         found["algorithm"] = whole["algorithm"]
     if mode == "bench":

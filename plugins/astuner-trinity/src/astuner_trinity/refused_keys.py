@@ -8,6 +8,7 @@ from typing import Any
 
 from astuner.settings.config.structure_errors import Fault
 from astuner.settings.config.trees import flatten, get, merge
+from astuner_trinity.native_keys import OF_OUR_LOSS
 
 CORE_PLAYS = "astuner reads the tasks, plays and judges the episodes, and computes the advantages"
 SIBLINGS = "siblings are played at the same time and judged together, by one process"
@@ -59,7 +60,7 @@ FROZEN: Mapping[str, str] = {
     "algorithm.optimizer.clip_grad": "trainer_common.grad_clip decides it",
     "algorithm.optimizer.lr_*": "trainer_common.optim decides it, step by step",
     "algorithm.optimizer.min_lr_ratio": "trainer_common.optim decides it, step by step",
-    "algorithm.rollout_correction*": "trainer_common.algorithm.rollout_is_threshold weighs by the sampler's probabilities",
+    "algorithm.rollout_correction*": "trainer_common.algorithm.rollout_is and rollout_rs correct for the sampler",
     "model.enable_prompt_truncation": "a prompt that does not fit ends its episode, and is counted",
     "algorithm.enable_router_replay": "rows carry no routed experts to replay",
     "explorer.concurrent_mode": SIBLINGS,
@@ -263,7 +264,17 @@ def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str
                 yield (
                     f"algorithm.{name}",
                     f"{value!r} belongs to algorithms of Trinity's own: set algorithm.algorithm_type too, for example to gspo. "
-                    "Advantages and loss are then Trinity's, and not those of the other backbones.",
+                    "Advantages and loss are then Trinity's, and not those of the other backbones, which "
+                    "trainer_common.algorithm.adv_estimator and policy_loss name.",
+                    None,
+                )
+        for name in algorithm["policy_loss_fn_args"] or ():
+            if name not in OF_OUR_LOSS:
+                yield (
+                    f"algorithm.policy_loss_fn_args.{name}",
+                    "is none of our loss's: trainer_common.algorithm.policy_loss names it, trainer_common.algorithm.NAME holds its "
+                    "options, and trainer_common.clip_ratio_low, clip_ratio_high and clip_ratio_c those of ppo_clip. For a loss of "
+                    "Trinity's own set algorithm.algorithm_type too, for example to gspo.",
                     None,
                 )
         if not algorithm["bypass_old_logprobs"]:

@@ -23,6 +23,7 @@ def step_metrics(
     explorer: Mapping[str, float],
     *,
     kl_in_loss: bool,
+    every_row: bool,
 ) -> dict[str, float]:
     """Return the metrics of a training step: episodes, rows, loss, times, and all of Trinity's own."""
     found: dict[str, float] = {}
@@ -31,7 +32,7 @@ def step_metrics(
     norms = [] if measured.get("idle") or math.isnan(norm) else [norm]
     if groups:
         found |= compute_rollout_metrics(groups, rows)
-        found |= compute_signal_metrics(rows, select_live_rows(rows, every_row=kl_in_loss), norms)
+        found |= compute_signal_metrics(rows, select_live_rows(rows, every_row=every_row), norms)
         # The backbone refuses `filter_groups`.
         found |= {"signal/groups_filtered": 0.0, "signal/groups_surplus": 0.0}
     found |= loss_metrics(measured, norms, kl_in_loss=kl_in_loss)

@@ -55,6 +55,8 @@ class Session:
     def train(self) -> Generator[Event]:
         """Run the mode, or the stages, of the configuration."""
         check_whole_model(self.run.config.model.path, "the backbone 'trinity'")
+        # The trainer's workers make their own: what is wrong with it shows before anything starts.
+        self.recipe.make_loss(self.run, self.control.hooks)
         common = self.run.config.trainer_common
         schedule = Schedule(total=self.tasks.total_steps, every=common.test_freq, before=common.val_before_train)
         if self.run.native["mode"] == "explore" and not self.run.native["stages"]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from attrs import frozen
 
 from astuner.contract.schema import Group
 from astuner.episodes.judging.advantages import RewardedAgent, estimate_advantages, list_compared
+from astuner_trinity.planned_parts import make_estimator
 from astuner_trinity.rows import AGENT, COMPARED, EPISODE
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def compare_step(rows: Sequence[Experience], estimator: Estimator | None = None)
         return
     groups = [carried[name] for name in sorted(carried)]
     entries = [siblings for group in groups for siblings in group.entries]
-    found = estimate_advantages(entries, estimator or _make_estimator(groups[0].plan))
+    found = estimate_advantages(entries, estimator or make_estimator(groups[0].plan))
     taken: dict[Any, int] = {}
     for row in sorted(rows, key=lambda row: (row.eid.task, row.eid.run, row.eid.step)):
         owner = (row.info.get(EPISODE), row.info.get(AGENT))
@@ -62,13 +61,3 @@ def compare_step(rows: Sequence[Experience], estimator: Estimator | None = None)
         own = np.full(trained, value) if isinstance(value, float) else value[start : start + trained]
         row.advantages = torch.zeros(len(row.action_mask))
         row.advantages[row.action_mask.bool()] = torch.from_numpy(own).float()
-
-
-@cache
-def _make_estimator(plan_file: str) -> Estimator:
-    from astuner.settings.planning.replan import replan
-    from astuner.settings.plugins.hooks import Hooks
-
-    again = replan(Path(plan_file))
-    hooks = Hooks(again.plan.catalog, on_listener_error=print, options=again.run_info.config.plugins.options)
-    return again.plan.recipe.make_estimator(again.run_info, hooks)

@@ -12,7 +12,9 @@ from attrs import frozen
 from trinity.algorithm.entropy_loss_fn.entropy_loss_fn import EntropyLossFn
 from trinity.algorithm.policy_loss_fn.policy_loss_fn import PolicyLossFn
 
+from astuner.contract.protocols import TrainedTokens
 from astuner.runs.training import LossOptions, TokenTerms, token_terms
+from astuner_trinity.planned_parts import make_loss
 from astuner_trinity.rows import MEASURED
 from astuner_trinity.trainer.kept_values import KeptValues
 
@@ -28,7 +30,9 @@ class WeighedPass:
     sums: Mapping[str, Tensor]
     """Over the tokens that train."""
     terms: TokenTerms
-    """[rows, longest answer] what it is made of; where no token is trained, without meaning."""
+    """What it is made of, [tokens]."""
+    mask: Tensor
+    """[rows, longest answer] which tokens these are."""
 
 
 def compute_weighed_loss(
@@ -53,23 +57,24 @@ def compute_weighed_loss(
     For rows sampled by the weights at the step's start, the ratio is to these, so it is 1; for rows of older weights it is to
     those, by their log-probabilities, and clipped.
     """
-    import torch
-
     mask = mask.bool()
-    now = logp.detach()
-    old = torch.where((stale > 0).unsqueeze(1) & mask, sampler, now)
-    factors = share.unsqueeze(1).to(now.dtype) * mask
-    terms = token_terms(
-        torch.where(mask, logp, now),
-        old=old,
-        sampler=torch.where(mask, sampler, now),
-        advantages=advantages,
-        shares=factors,
-        options=options,
-        reference=torch.where(mask, reference, now) if reference is not None and options.kl_loss_coef > 0 else None,
-        trainer=now,
+    if not mask.any():
+        # A pass of padding: one token that counts nothing, so that no loss meets a pass without any.
+        mask, share = mask.clone(), share * 0
+        mask[0, 0] = True
+    rows, trained = mask.nonzero()[:, 0], logp[mask]
+    now, engine, factors = trained.detach(), sampler[mask], share[rows].to(logp.dtype)
+    tokens = TrainedTokens(
+        logp=trained,
+        old=engine.where(stale[rows] > 0, now),
+        sampler=engine,
+        advantages=advantages[mask],
+        # Rows without a token are not counted: a loss may make a tensor of as many samples as tokens.
+        samples=(mask.any(1).cumsum(0) - 1)[rows],
     )
-    live = mask & (factors > 0)
+    known = reference[mask] if reference is not None and options.kl_loss_coef > 0 else None
+    terms = token_terms(tokens, shares=factors, options=options, reference=known, trainer=now)
+    live = factors > 0
     measured = {"tokens": live, "drift": terms.drift, **terms.measured}
     sums = {
         **{name: (value * live).sum() for name, value in measured.items()},
@@ -77,7 +82,7 @@ def compute_weighed_loss(
         # Relative to the same values as the update: exactly 1 for rows sampled by the step's own weights.
         "update_ratio": ((terms.ratio - 1).abs() * live).max(),
     }
-    return WeighedPass((terms.loss * factors).sum() * workers, sums, terms)
+    return WeighedPass(terms.add_up(trained, factors) * workers, sums, terms, mask)
 
 
 class WeighedLoss(PolicyLossFn):
@@ -86,53 +91,52 @@ class WeighedLoss(PolicyLossFn):
     kept: KeptValues | None = None
     """For the record of the update under way; None if none is made."""
 
-    def __init__(self, backend: str = "verl", token_parts: str | None = None, sequence_parallel: int = 1, **options: Any) -> None:
-        """Take the directory of what is recorded of trained tokens, None for no record, and the fields of `LossOptions`.
+    def __init__(
+        self,
+        backend: str = "verl",
+        plan: str | None = None,
+        token_parts: str | None = None,
+        sequence_parallel: int = 1,
+        **divergence: Any,
+    ) -> None:
+        """Take the file that the run is planned from, which has its loss; that of PPO without one.
 
-        The workers that share a sequence (`sequence_parallel`) count as one when gradients are averaged.
+        `token_parts` is the directory of what is recorded of trained tokens, None for no record; `divergence` are fields of
+        `LossOptions`. The workers that share a sequence (`sequence_parallel`) count as one when gradients are averaged.
         """
         super().__init__(backend=backend)
-        self.options = LossOptions(**options)
-        self._sequence_parallel = sequence_parallel
+        self._plan, self._divergence, self._sequence_parallel = plan, divergence, sequence_parallel
         self.token_parts = None if token_parts is None else Path(token_parts)
+
+    @property
+    def options(self) -> LossOptions:
+        """Made where they are used: the loss may be of a module that the worker has to find itself."""
+        if self._plan is None:
+            return LossOptions(**self._divergence)
+        policy_loss, correction = make_loss(self._plan)
+        return LossOptions(policy_loss=policy_loss, correction=correction, **self._divergence)
 
     def __call__(  # type: ignore[no-untyped-def]  # its metaclass reads the names
         self, logprob, old_logprob, action_mask, advantages, share, stale, row, **kwargs
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the loss of a pass, and its sums as metrics."""
-        return self._compute(logprob, old_logprob, action_mask, advantages, share, stale, row, None)
+        return self._compute(
+            logprob, row, sampler=old_logprob, mask=action_mask, advantages=advantages, share=share, stale=stale
+        )
 
     def _compute(
-        self,
-        logp: Tensor,
-        sampler: Tensor,
-        mask: Tensor,
-        advantages: Tensor,
-        share: Tensor,
-        stale: Tensor,
-        row: Tensor,
-        reference: Tensor | None,
+        self, logp: Tensor, row: Tensor, reference: Tensor | None = None, **tensors: Tensor
     ) -> tuple[Tensor, dict[str, Any]]:
         workers = _count_workers(self._sequence_parallel)
-        found = compute_weighed_loss(
-            self.options,
-            logp,
-            sampler=sampler,
-            mask=mask,
-            advantages=advantages,
-            share=share,
-            stale=stale,
-            reference=reference,
-            workers=workers,
-        )
+        found = compute_weighed_loss(self.options, logp, reference=reference, workers=workers, **tensors)
         if self.kept is not None:
-            self.kept.add(row, mask.bool(), logp, found.terms, reference)
+            self.kept.add(row, found.mask, logp, found.terms, reference)
         return found.loss, _sum_over_workers(found.sums, workers)
 
     @classmethod
     def default_args(cls) -> dict[str, Any]:
         """Return the arguments: those of the configuration are needed."""
-        return {"clip_ratio_low": 0.2, "clip_ratio_high": 0.2}
+        return {}
 
 
 class WeighedLossWithReference(WeighedLoss):
@@ -142,25 +146,28 @@ class WeighedLossWithReference(WeighedLoss):
         self, logprob, old_logprob, action_mask, advantages, share, stale, row, ref_logprob, **kwargs
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the loss of a pass, and its sums as metrics."""
-        return self._compute(logprob, old_logprob, action_mask, advantages, share, stale, row, ref_logprob)
+        tensors = {"sampler": old_logprob, "mask": action_mask, "advantages": advantages, "share": share, "stale": stale}
+        return self._compute(logprob, row, ref_logprob, **tensors)
 
 
 class EntropyMeasure(EntropyLossFn):
-    """Measures the entropy of the trained tokens, and adds nothing to the loss."""
+    """Measures the entropy of the trained tokens, and rewards it with the weight of `algorithm.entropy_ctrl`."""
 
     kept: KeptValues | None = None
     """As in the policy's loss, which Trinity calls first in each pass."""
 
-    def __init__(self, sequence_parallel: int = 1) -> None:
-        """Take the number of workers that share a sequence."""
-        self._sequence_parallel = sequence_parallel
+    def __init__(self, sequence_parallel: int = 1, entropy_coef: float = 0.0) -> None:
+        """Take the number of workers that share a sequence, and the weight in the loss."""
+        self._sequence_parallel, self._weight = sequence_parallel, entropy_coef
 
-    def __call__(self, entropy: Tensor, action_mask: Tensor, *, share: Tensor, **_: Any) -> tuple[float, dict[str, Any]]:
-        """Return 0, and the sum over the tokens that train, in nats."""
+    def __call__(self, entropy: Tensor, action_mask: Tensor, *, share: Tensor, **_: Any) -> tuple[Any, dict[str, Any]]:
+        """Return what Trinity subtracts from the loss, and the sum over the tokens that train, in nats."""
         if self.kept is not None:
             self.kept.add_entropies(entropy)
-        live = action_mask.bool() & (share > 0).unsqueeze(1)
-        return 0.0, _sum_over_workers({"entropy": (entropy.detach() * live).sum()}, _count_workers(self._sequence_parallel))
+        workers, factors = _count_workers(self._sequence_parallel), share.unsqueeze(1) * action_mask
+        sums = {"entropy": (entropy.detach() * (factors > 0)).sum()}
+        reward = self._weight * workers * (entropy * factors).sum() if self._weight else 0.0
+        return reward, _sum_over_workers(sums, workers)
 
     @classmethod
     def default_args(cls) -> dict[str, Any]:
