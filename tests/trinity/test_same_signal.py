@@ -41,11 +41,21 @@ SETTINGS = (
     "trainer_common.algorithm.rollout_is_threshold=2.0",
     "trainer_common.clip_ratio_high=0.28",
 )
+LOSSES = {
+    "ppo_clip": (),
+    "coupled": (
+        f"trainer_common.algorithm.policy_loss={Path(__file__).parents[1] / 'support' / 'coupled_loss.py'}:Confident",
+        "trainer_common.algorithm.rollout_is=sequence",
+        "trainer_common.algorithm.rollout_rs=token_k1",
+        "trainer_common.algorithm.rollout_rs_threshold=4.0",
+        "trainer_common.algorithm.entropy_ctrl.coeff=0.05",
+    ),
+}
 WORKERS = 2
 """So that what they average, and the rows that pad their parts, count too."""
 SIZES = (2, 3, 4)
 """Episodes: an odd number of rows, which do not divide among the workers."""
-EQUAL = ("loss/policy", "loss/kl", "kl/mean", "mismatch/ratio_mean", "mismatch/exp_abs_mean")
+EQUAL = ("loss/policy", "loss/kl", "kl/mean", "entropy/mean", "mismatch/ratio_mean", "mismatch/exp_abs_mean")
 
 
 @define
@@ -77,7 +87,7 @@ class TrinityTrainer:
         record_owners(self.token_parts, step, rows)
         found = asyncio.run(self.trainer.train_step(rows))
         weighed = compute_advantages(groups, self.estimator)
-        return step_metrics(groups, weighed, {**found, **measured}, {}, kl_in_loss=True)
+        return step_metrics(groups, weighed, {**found, **measured}, {}, kl_in_loss=True, every_row=True)
 
     def take_token_values(self, rows: list[WeightedSample], step: int) -> TokenValues:
         """Return what was recorded of the tokens of a step, as the driver takes it."""
@@ -91,9 +101,9 @@ class TrinityTrainer:
         return values
 
 
-@pytest.fixture(scope="module")
-def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, TrinityTrainer]]:
-    """Return both, on the model of the quickstart."""
+@pytest.fixture(scope="module", params=LOSSES)
+def trainers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, TrinityTrainer]]:
+    """Return both, on the model of the quickstart, with a loss of core and with one of the user's file."""
     from astuner_local.learner import open_learner as open_local
     from astuner_trinity.layout import Layout
     from astuner_trinity.native_configuration import Wanted, finish_configuration
@@ -101,11 +111,12 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
 
     home = one_quickstart(tmp_path_factory)
     control: Any = Control()
-    plan = plan_run(home / "tune.yaml", SETTINGS, "local")
+    settings = (*SETTINGS, *LOSSES[request.param])
+    plan = plan_run(home / "tune.yaml", settings, "local")
     run = evolve(plan.run_info(), directory=tmp_path_factory.mktemp("local"))
     local = open_local(run, plan.recipe, control, checkpoint=None, total_steps=100)
 
-    plan = plan_run(home / "tune.yaml", (*SETTINGS, f"trainer_common.n_gpus_per_node={WORKERS + 1}"), "trinity")
+    plan = plan_run(home / "tune.yaml", (*settings, f"trainer_common.n_gpus_per_node={WORKERS + 1}"), "trinity")
     run = evolve(plan.run_info(), directory=tmp_path_factory.mktemp("trinity"))
     layout, estimator = Layout(run.directory), plan.recipe.make_estimator(run, control.hooks)
     machine, variables = look_at_machine()
@@ -158,7 +169,8 @@ def test_loss_gradient_and_divergence_are_equal(trainers: tuple[Any, TrinityTrai
     local.trainer.options = evolve(local.trainer.options, loss_agg_mode=mode, mini_batch_num=1)
     expected, found = local.update(rows, step), trinity.update(groups, step, mode)
     assert found["grad/norm"] == pytest.approx(expected["grad/norm"], rel=1e-4)
-    assert {name: found[name] for name in EQUAL} == pytest.approx({name: expected[name] for name in EQUAL}, rel=1e-4, abs=1e-6)
+    names = (*EQUAL, *(name for name in expected if name.startswith("correction/")))
+    assert {name: found[name] for name in names} == pytest.approx({name: expected[name] for name in names}, rel=1e-4, abs=1e-6)
     assert found["lr"] == pytest.approx(expected["lr"])
     assert found["signal/updates"] == expected["signal/updates"] == 1
     # What the loss divides by is the policy that is trained.

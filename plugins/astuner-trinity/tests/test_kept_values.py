@@ -15,7 +15,7 @@ pytest.importorskip("trinity")
 from astuner.runs.training.token_values import STACKED  # noqa: E402
 from astuner_trinity.token_parts import RowOwner, take_step, write_owners  # noqa: E402
 from astuner_trinity.trainer.batches import NO_ROW  # noqa: E402
-from astuner_trinity.trainer.loss import EntropyMeasure, WeighedLoss, WeighedLossWithReference, record_tokens  # noqa: E402
+from astuner_trinity.trainer.loss import EntropyMeasure, WeighedLoss, record_tokens  # noqa: E402
 
 STEP = 3
 SEED = 2
@@ -26,9 +26,8 @@ ADVANTAGES = torch.tensor([[1.0], [-1.0], [0.5], [0.0]]).expand(4, 4)
 
 
 def loss_of(directory: Path | None, reference: bool = False) -> Any:
-    kind = WeighedLossWithReference if reference else WeighedLoss
     more = {"kl_loss_coef": 0.1} if reference else {}
-    policy = kind(token_parts=None if directory is None else str(directory), **more)
+    policy = WeighedLoss(token_parts=None if directory is None else str(directory), **more)
     return SimpleNamespace(policy_loss_fn=policy, entropy_loss_fn=EntropyMeasure())
 
 

@@ -8,7 +8,7 @@ from stat import S_IMODE
 from typing import Any
 
 import pytest
-from attrs import evolve
+from attrs import asdict, evolve
 
 from astuner.contract.errors import UsageError
 from astuner.runs.store.directory import RunDirectory
@@ -24,7 +24,7 @@ def test_validation_is_due_as_with_every_backbone(every: int, before: bool, step
     schedule = Schedule(total=5, every=every, before=before)
     assert [step for step in range(6) if schedule.validates(step)] == steps
     assert schedule.last == last
-    assert Schedule.from_facts(json.loads(json.dumps(schedule.facts()))) == schedule
+    assert Schedule(**json.loads(json.dumps(asdict(schedule)))) == schedule
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("trinity")
 
-from attrs import evolve
+from attrs import asdict, evolve
 from trinity.common.config import StorageConfig
 
 from astuner.settings.planning.plan import plan_run
@@ -58,7 +58,7 @@ def taskset(tmp_path: Path) -> Callable[..., Taskset]:
     (tmp_path / "run").mkdir()
     layout = Layout(tmp_path / "run")
     run = evolve(plan_run(tmp_path / "run.yaml", (), "trinity").run_info(), directory=tmp_path / "run")
-    facts: dict[str, Any] = {"schedule": Schedule(total=9, every=1, before=True).facts(), "in_flight": 1}
+    facts: dict[str, Any] = {"schedule": asdict(Schedule(total=9, every=1, before=True)), "in_flight": 1}
     write_plan(run, layout.plan, synchronizer={**SYNCHRONIZER, "trainer_sync_interval": None}, **facts)
 
     def make_taskset(before: int) -> Taskset:

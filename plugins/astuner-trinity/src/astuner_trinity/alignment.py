@@ -7,7 +7,7 @@ sets them when the run starts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from astuner.settings.config.alignment import LEAVE, Alignment, Constant, Row
@@ -70,14 +70,6 @@ def _response(response: int, context: int) -> int:
     return max(1, min(response, context - 1))
 
 
-def _rows(batch: int, repeats: int, expected: int) -> int:
-    return batch * repeats * expected
-
-
-def _tokens_per_pass(context: int) -> int:
-    return max(TOKENS_PER_PASS, context)
-
-
 def groups_at_once(workers: int, repeats: int, batch: int) -> int:
     """Return how many groups are played at a time: up to the limit of episodes, and to a step's groups."""
     return max(1, min(batch, math.ceil(workers / repeats)))
@@ -92,61 +84,39 @@ def _one(parts: int) -> Any:
     return LEAVE
 
 
-def _map_keep_best(best: bool | None) -> str:
-    if best:
-        raise ValueError(
-            "Trinity saves at its own pace, and not after a validation. Leave it out: save_freq and a later `astuner eval` of "
-            "the checkpoints find the best one, or `trinity: {mode: bench}` measures them all."
-        )
-    return "always"
+def _refuse(why: str, otherwise: Any = LEAVE) -> Callable[[Any], Any]:
+    """Return what refuses a key that is set."""
+
+    def check(wanted: Any) -> Any:
+        if wanted:
+            raise ValueError(why)
+        return otherwise
+
+    return check
 
 
-def _penalty(in_reward: bool) -> str:
-    if in_reward:
-        raise ValueError(
-            "rewards are compared where episodes are played, and the reference's log-probabilities are known to the trainer "
-            "alone. Use use_kl_loss, or the backbone 'verl' or 'local'."
-        )
-    return "none"
-
-
-def _filter(wanted: bool) -> Any:
-    if wanted:
-        raise ValueError(
-            "the explorer draws a step's tasks before it knows their rewards. Raise rollout.num_repeat or "
-            "data.train_batch_size, or use the backbone 'verl' or 'local'."
-        )
-    return LEAVE
-
-
-def _entropy_target(wanted: float | None) -> Any:
-    if wanted is not None:
-        raise ValueError(
-            "the trainer is a process that nothing reaches between two steps. Set entropy_ctrl.coeff, which stays as it is, or use "
-            "the backbone 'verl' or 'local'."
-        )
-    return LEAVE
+_refuse_best = _refuse(
+    "Trinity saves at its own pace, and not after a validation. Leave it out: save_freq and a later `astuner eval` of the "
+    "checkpoints find the best one, or `trinity: {mode: bench}` measures them all.",
+    "always",
+)
+_refuse_penalty = _refuse(
+    "rewards are compared where episodes are played, and the reference's log-probabilities are known to the trainer alone. Use "
+    "use_kl_loss, or the backbone 'verl' or 'local'.",
+    "none",
+)
+_refuse_filter = _refuse(
+    "the explorer draws a step's tasks before it knows their rewards. Raise rollout.num_repeat or data.train_batch_size, or use "
+    "the backbone 'verl' or 'local'."
+)
+_refuse_target = _refuse(
+    "nothing reaches Trinity's trainer between two steps. Set entropy_ctrl.coeff, which stays as it is, or use the backbone "
+    "'verl' or 'local'."
+)
 
 
 def _algorithm(wanted: bool, coefficient: float) -> str:
     return WITH_REFERENCE if wanted and coefficient > 0 else PLAIN
-
-
-def _loss(wanted: bool, coefficient: float) -> str:
-    name = "WeighedLossWithReference" if wanted and coefficient > 0 else "WeighedLoss"
-    return f"astuner_trinity.trainer.loss.{name}"
-
-
-def _coefficient(wanted: bool, coefficient: float) -> float:
-    return coefficient if wanted else 0.0
-
-
-def _interval(frequency: int) -> int:
-    return max(0, frequency)
-
-
-def _map_checkpoints_kept(number: int | None) -> int:
-    return number or 0
 
 
 def _validation(temperature: float, top_p: float, top_k: int, samples: bool, repeats: int) -> list[dict[str, Any]]:
@@ -187,7 +157,7 @@ ALIGNMENT = Alignment(
         Row(
             ("data.train_batch_size", "rollout.num_repeat", "rollout.multi_turn.expected_steps"),
             "buffer.train_batch_size",
-            value=_rows,
+            value=lambda batch, repeats, expected: batch * repeats * expected,
         ),
         Row("rollout.num_repeat", "algorithm.repeat_times"),
         Row("rollout.name", f"{ENGINE}.engine_type", value=_engine),
@@ -195,7 +165,7 @@ ALIGNMENT = Alignment(
         Row("rollout.tensor_model_parallel_size", f"{ENGINE}.tensor_parallel_size"),
         Row("rollout.max_num_seqs", f"{ENGINE}.extra_engine_args.max_num_seqs"),
         Row("rollout.max_model_len", "model.max_model_len"),
-        Row("rollout.max_model_len", "trainer.max_token_len_per_gpu", value=_tokens_per_pass),
+        Row("rollout.max_model_len", "trainer.max_token_len_per_gpu", value=lambda context: max(TOKENS_PER_PASS, context)),
         Row(
             ("rollout.max_env_worker", "rollout.num_repeat", "data.train_batch_size"),
             "explorer.runner_per_model",
@@ -217,11 +187,11 @@ ALIGNMENT = Alignment(
             value=_validation,
         ),
         Row("trainer_common.total_epochs", "buffer.total_epochs"),
-        Row("trainer_common.keep_best", "trainer.save_hf_checkpoint", value=_map_keep_best),
-        Row("trainer_common.algorithm.use_kl_in_reward", "algorithm.kl_penalty_fn", value=_penalty),
-        Row("trainer_common.algorithm.filter_groups.enable", f"{BATCHES}.filter_groups", value=_filter),
-        Row("trainer_common.save_freq", "trainer.save_interval", value=_interval),
-        Row("trainer_common.max_checkpoints_to_keep", "trainer.max_checkpoints_to_keep", value=_map_checkpoints_kept),
+        Row("trainer_common.keep_best", "trainer.save_hf_checkpoint", value=_refuse_best),
+        Row("trainer_common.algorithm.use_kl_in_reward", "algorithm.kl_penalty_fn", value=_refuse_penalty),
+        Row("trainer_common.algorithm.filter_groups.enable", f"{BATCHES}.filter_groups", value=_refuse_filter),
+        Row("trainer_common.save_freq", "trainer.save_interval", value=lambda steps: max(0, steps)),
+        Row("trainer_common.max_checkpoints_to_keep", "trainer.max_checkpoints_to_keep", value=lambda number: number or 0),
         Row("trainer_common.nnodes", "cluster.node_num", only_if_set=True),
         Row("trainer_common.n_gpus_per_node", "cluster.gpu_per_node", only_if_set=True),
         Row("trainer_common.mini_batch_num", f"{VERL}.actor.ppo_mini_batch_size", value=_one),
@@ -232,11 +202,10 @@ ALIGNMENT = Alignment(
         Row("trainer_common.optim.betas", "algorithm.optimizer.betas"),
         Row("trainer_common.grad_clip", "trainer.grad_clip"),
         Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), "algorithm.algorithm_type", value=_algorithm),
-        Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), "algorithm.policy_loss_fn", value=_loss),
-        Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), f"{LOSS}.kl_loss_coef", value=_coefficient),
+        Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), f"{LOSS}.kl_loss_coef", value=lambda on, by: by * on),
         Row("trainer_common.kl_loss_type", f"{LOSS}.kl_loss_type"),
         Row("trainer_common.algorithm.entropy_ctrl.coeff", ENTROPY),
-        Row("trainer_common.algorithm.entropy_ctrl.target", f"{ENTROPY}_target", value=_entropy_target),
+        Row("trainer_common.algorithm.entropy_ctrl.target", f"{ENTROPY}_target", value=_refuse_target),
         Row("trainer_common.token_record.enable", f"{LOSS}.token_parts", value=lambda wanted: AUTO if wanted else None),
         Row("trainer_common.loss_agg_mode", f"{BATCHES}.loss_agg_mode", value=lambda mode: mode or AUTO),
         Row("trainer_common.fsdp_config.param_offload", "trainer.param_offload"),
@@ -252,8 +221,9 @@ ALIGNMENT = Alignment(
             "algorithm.advantage_fn", "astuner_trinity.explorer.row_counts.StepStamp", "advantages are computed once, in core"
         ),
         Constant("algorithm.optimizer.clip_grad", AUTO, "verl clips by it: trainer.grad_clip"),
-        Constant("algorithm.kl_loss_fn", "none", "the loss is that of every backbone"),
-        Constant("algorithm.entropy_loss_fn", "astuner_trinity.trainer.loss.EntropyMeasure", "the loss is that of every backbone"),
+        Constant("algorithm.policy_loss_fn", "astuner_trinity.trainer.loss.WeighedLoss", OURS),
+        Constant("algorithm.kl_loss_fn", "none", OURS),
+        Constant("algorithm.entropy_loss_fn", "astuner_trinity.trainer.loss.EntropyMeasure", OURS),
         Constant(f"{VERL}.actor.fsdp_config.entropy_checkpointing", True, "nothing is kept for the entropy's gradient"),
         Constant(f"{VERL}.actor.fsdp_config.entropy_from_logits_with_chunking", True, "so that the logits are not copied"),
         Constant("monitor.monitor_type", MONITOR, "core's loggers get what Trinity measures"),

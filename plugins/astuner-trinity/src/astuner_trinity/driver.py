@@ -21,8 +21,7 @@ from astuner.settings.config.trees import get
 from astuner_trinity.checkpoints import adopt, read_saved_step
 from astuner_trinity.followed_stage import FollowedStage
 from astuner_trinity.layout import Layout, record_of
-from astuner_trinity.native_configuration import trains_every_row
-from astuner_trinity.native_keys import LOSS
+from astuner_trinity.native_keys import BATCHES, LOSS
 from astuner_trinity.program import DIED, Program, describe_foreign_cluster
 from astuner_trinity.reports import explorer_metrics, step_metrics
 from astuner_trinity.spool import JudgedGroup, Lines, Notice, PlayedEpisode, SpoolTail, keep
@@ -246,9 +245,9 @@ class Driver:
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
         by_agent = self.run.config.trainer_common.algorithm.norm_adv_by_agent
         rows = compute_advantages(groups, self.estimator, by_agent=by_agent) if groups else []
-        kl_in_loss, every_row = bool(get(self.native, f"{LOSS}.kl_loss_coef")), trains_every_row(self.native)
-        measured = stage.measured.pop(step, {})
-        metrics = step_metrics(groups, rows, trainer, measured, kl_in_loss=kl_in_loss, every_row=every_row)
+        keys = {"kl_in_loss": f"{LOSS}.kl_loss_coef", "every_row": f"{BATCHES}.every_row"}
+        in_loss = {name: bool(get(self.native, key)) for name, key in keys.items()}
+        metrics = step_metrics(groups, rows, trainer, stage.measured.pop(step, {}), **in_loss)
         if self.token_record is not None and stage.token_parts is not None:
             is_stale = metrics.get("staleness/max", 0) > 0
             # The trainer's own figures are exact; those of the record are of half precision.

@@ -97,22 +97,13 @@ def _read_rows(rows: Any, batch: Any, repeats: Any) -> Keys:
     return {} if steps == 1 else {"rollout.multi_turn.expected_steps": steps}
 
 
-def _find_bounds(name: Any, masked: Any) -> tuple[str, Mapping[str, float]] | None:
-    """Return where the bounds of an algorithm's loss are set here, and those that differ; None if its loss stays Trinity's."""
-    if name in LOSSES and not masked:
-        return f"trainer_common.algorithm.{name}", LOSSES[name]
-    return ("trainer_common", {}) if name in (None, "ppo", *ESTIMATORS) else None
-
-
 def _read_algorithm(name: Any, masked: Any) -> Keys | None:
     if name == "ppo":
         raise ValueError("no algorithm here trains a critic; the advantages are relative to a task's episodes")
-    if (bounds := _find_bounds(name, masked)) is None:
-        return None
-    found = {"trainer_common.algorithm.adv_estimator": ESTIMATORS.get(name, "grpo")}
-    if name in LOSSES:
-        found |= {"trainer_common.algorithm.policy_loss": name, **{f"{bounds[0]}.{key}": bound for key, bound in bounds[1].items()}}
-    return found
+    if name in LOSSES and not masked:
+        bounds = {f"trainer_common.algorithm.{name}.{key}": bound for key, bound in LOSSES[name].items()}
+        return {"trainer_common.algorithm.policy_loss": name, **bounds}
+    return {"trainer_common.algorithm.adv_estimator": ESTIMATORS[name]} if name in ESTIMATORS else None
 
 
 def _read_divergence(name: Any, coefficient: Any) -> Keys:
@@ -155,10 +146,11 @@ def _read_reward(name: Any) -> Keys:
 
 
 def _read_clip(both: Any, low: Any, high: Any, name: Any, masked: Any) -> Keys | None:
-    if (bounds := _find_bounds(name, masked)) is None:
+    if masked or name not in (None, "ppo", *ESTIMATORS, *LOSSES):
         return None
+    section = f"trainer_common.algorithm.{name}" if name in LOSSES else "trainer_common"
     below, above = both if low is None else low, both if high is None else high
-    found = {f"{bounds[0]}.clip_ratio_low": below, f"{bounds[0]}.clip_ratio_high": above}
+    found = {f"{section}.clip_ratio_low": below, f"{section}.clip_ratio_high": above}
     return {key: value for key, value in found.items() if value is not None}
 
 

@@ -15,7 +15,7 @@ from astuner.contract.protocols import settle_sequences
 from astuner.settings.config.rollout import Rollout
 from astuner.settings.config.trees import get, merge, put
 from astuner_trinity.layout import Layout
-from astuner_trinity.native_keys import ALGORITHMS, BATCHES, ENTROPY, LONG_S, LOSS, MONITOR, OF_OUR_LOSS, WITH_REFERENCE
+from astuner_trinity.native_keys import ALGORITHMS, BATCHES, ENTROPY, LONG_S, LOSS, MONITOR, OF_OUR_LOSS
 from astuner_trinity.open_values import AUTO, as_plain_tree
 from astuner_trinity.process_environment import Machine
 
@@ -106,18 +106,14 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
         "total_steps": wanted.total_steps,
         "loss_agg_mode": wanted.loss_agg_mode if arguments.get("loss_agg_mode", AUTO) == AUTO else arguments["loss_agg_mode"],
         # The divergence, the entropy, or one of Trinity's losses, also trains on rows without an advantage.
-        "every_row": get(tree, "algorithm.algorithm_type") not in ALGORITHMS or trains_every_row(tree),
+        "every_row": get(tree, "algorithm.algorithm_type") not in ALGORITHMS
+        or bool(get(tree, f"{LOSS}.kl_loss_coef") or get(tree, ENTROPY)),
         "needs_advantage": get(tree, "algorithm.algorithm_type") in ALGORITHMS,
         "gpus": get(tree, "cluster.node_num") * get(tree, "cluster.gpu_per_node") or None,
         "engine_gpus": 0 if tree["mode"] == "train" else _engine_gpus(tree),
     }
     tree["stages"] = [_stage(stage, tree, validation) for stage in tree["stages"]]
     return as_plain_tree(tree)
-
-
-def trains_every_row(tree: Mapping[str, Any]) -> bool:
-    """Whether our loss has a divergence or an entropy, which give a gradient to rows without an advantage too."""
-    return bool(get(tree, f"{LOSS}.kl_loss_coef") or get(tree, ENTROPY))
 
 
 def _set_key(explorer: dict[str, Any]) -> None:
@@ -236,8 +232,8 @@ def _algorithm(tree: dict[str, Any]) -> None:
     } or None
     if not get(tree, ENTROPY):
         # Each of Trinity's functions has this argument; one of the user's may have others.
-        del algorithm["entropy_loss_fn_args"]["entropy_coef"]
-        algorithm["entropy_loss_fn_args"] = algorithm["entropy_loss_fn_args"] or None
+        own = {name: value for name, value in algorithm["entropy_loss_fn_args"].items() if name != "entropy_coef"}
+        algorithm["entropy_loss_fn_args"] = own or None
     for name in OWN_FUNCTIONS:
         if str(algorithm[name]).startswith("astuner_trinity.") or algorithm[name] == "none":
             algorithm[name] = None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from astuner.contract.protocols import ComponentMaker, Estimator, PolicyLoss
 from astuner.runs.training import Correction
-
-if TYPE_CHECKING:
-    from astuner.contract.protocols import ComponentMaker, Estimator, PolicyLoss
-    from astuner.settings.planning.replan import ReplannedRun
+from astuner.settings.planning.replan import ReplannedRun, replan
+from astuner.settings.plugins.hooks import Hooks
 
 
 @cache
@@ -29,8 +27,5 @@ def make_loss(plan_file: str) -> tuple[PolicyLoss, Correction]:
 
 
 def _replan(plan_file: str) -> tuple[ReplannedRun, ComponentMaker]:
-    from astuner.settings.planning.replan import replan
-    from astuner.settings.plugins.hooks import Hooks
-
     again = replan(Path(plan_file))
     return again, Hooks(again.plan.catalog, on_listener_error=print, options=again.run_info.config.plugins.options)

@@ -8,7 +8,7 @@ from typing import Any
 
 from astuner.settings.config.structure_errors import Fault
 from astuner.settings.config.trees import flatten, get, merge
-from astuner_trinity.native_keys import OF_OUR_LOSS
+from astuner_trinity.native_keys import LOSS, OF_OUR_LOSS
 
 CORE_PLAYS = "astuner reads the tasks, plays and judges the episodes, and computes the advantages"
 SIBLINGS = "siblings are played at the same time and judged together, by one process"
@@ -172,6 +172,10 @@ BUFFER = "buffer.trainer_input.experience_buffer"
 SHAPING = "reward_shaping_mapper"
 WRITTEN = ("sft", "cpt", "dpo")
 """Algorithms that train on given data, with Trinity's own optimizer steps."""
+NO_ARGUMENT = (
+    "trainer_common.algorithm.policy_loss names the loss, and trainer_common.algorithm.NAME holds its options; those of ppo_clip "
+    "are trainer_common.clip_ratio_low, clip_ratio_high and clip_ratio_c. For one of Trinity's own set algorithm_type too."
+)
 OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_loss_fn", "kl_penalty_fn", "entropy_loss_fn", "sample_strategy")
 
 
@@ -268,15 +272,8 @@ def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str
                     "trainer_common.algorithm.adv_estimator and policy_loss name.",
                     None,
                 )
-        for name in algorithm["policy_loss_fn_args"] or ():
-            if name not in OF_OUR_LOSS:
-                yield (
-                    f"algorithm.policy_loss_fn_args.{name}",
-                    "is none of our loss's: trainer_common.algorithm.policy_loss names it, trainer_common.algorithm.NAME holds its "
-                    "options, and trainer_common.clip_ratio_low, clip_ratio_high and clip_ratio_c those of ppo_clip. For a loss of "
-                    "Trinity's own set algorithm.algorithm_type too, for example to gspo.",
-                    None,
-                )
+        for name in (algorithm["policy_loss_fn_args"] or {}).keys() - OF_OUR_LOSS:
+            yield f"{LOSS}.{name}", NO_ARGUMENT, None
         if not algorithm["bypass_old_logprobs"]:
             yield "algorithm.bypass_old_logprobs", "the loss is held against the probabilities of the sampler.", None
         if algorithm["loss_agg_mode"] is not None:

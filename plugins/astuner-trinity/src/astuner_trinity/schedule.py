@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import frozen
 
 
 @frozen(kw_only=True)
@@ -20,15 +20,6 @@ class Schedule:
     """Validate before the first."""
     catching_up: int = 0
     """Explorer steps without tasks between the last training step and the last validation, until the last weights arrive."""
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Schedule:
-        """Read what `facts` wrote."""
-        return cls(**facts)
-
-    def facts(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self)
 
     @property
     def last(self) -> int:

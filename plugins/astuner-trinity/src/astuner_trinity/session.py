@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from attrs import define, evolve
+from attrs import asdict, define, evolve
 
 from astuner.contract.errors import ConfigError, Problem, UsageError
 from astuner.contract.protocols import Control, EstimatorTraits, RunInfo, TaskSource, read_traits
@@ -111,7 +111,7 @@ class Session:
             layout.config.write_text(_write_text(tree), encoding="utf-8")
             runners = tree["explorer"]["runner_per_model"] * tree["explorer"]["rollout_model"]["engine_num"]
             facts = {
-                "schedule": schedule.facts(),
+                "schedule": asdict(schedule),
                 "synchronizer": tree["synchronizer"],
                 "in_flight": tree["explorer"]["max_inflight_batches"],
                 "replay_after": replay_after,

@@ -31,7 +31,7 @@ class Taskset(BufferReader):
         hooks = Hooks(plan.catalog, on_listener_error=lambda text: None, options=info.config.plugins.options)
         self._config, self._layout = config, Layout(info.directory)
         self._tasks = plan.sample_tasks(hooks.make_reader(plan.reader.candidate, plan.reader.options, info))
-        schedule = Schedule.from_facts(again.facts["schedule"])
+        schedule = Schedule(**again.facts["schedule"])
         # A stage may have its own length.
         schedule = evolve(schedule, total=config.total_steps or schedule.total)
         catching_up = schedule.until_the_last_weights(again.facts["synchronizer"], again.facts["in_flight"])

@@ -86,68 +86,50 @@ def compute_weighed_loss(
 
 
 class WeighedLoss(PolicyLossFn):
-    """Without a reference. Trinity passes the tensors that `__call__` names."""
+    """Trinity passes the tensors that `__call__` names."""
 
     kept: KeptValues | None = None
     """For the record of the update under way; None if none is made."""
+    _select_keys: list[str]
 
     def __init__(
-        self,
-        backend: str = "verl",
-        plan: str | None = None,
-        token_parts: str | None = None,
-        sequence_parallel: int = 1,
-        **divergence: Any,
+        self, backend: str = "verl", plan: str = "", token_parts: str | None = None, sequence_parallel: int = 1, **kl: Any
     ) -> None:
         """Take the file that the run is planned from, which has its loss; that of PPO without one.
 
-        `token_parts` is the directory of what is recorded of trained tokens, None for no record; `divergence` are fields of
+        `token_parts` is the directory of what is recorded of trained tokens, None for no record; `kl` are fields of
         `LossOptions`. The workers that share a sequence (`sequence_parallel`) count as one when gradients are averaged.
         """
         super().__init__(backend=backend)
-        self._plan, self._divergence, self._sequence_parallel = plan, divergence, sequence_parallel
+        if not kl.get("kl_loss_coef"):
+            # Trinity computes the reference's for a divergence alone.
+            self._select_keys = [name for name in self._select_keys if name != "ref_logprob"]
+        self._plan, self._kl, self._sequence_parallel = plan, kl, sequence_parallel
         self.token_parts = None if token_parts is None else Path(token_parts)
 
     @property
     def options(self) -> LossOptions:
         """Made where they are used: the loss may be of a module that the worker has to find itself."""
-        if self._plan is None:
-            return LossOptions(**self._divergence)
+        if not self._plan:
+            return LossOptions(**self._kl)
         policy_loss, correction = make_loss(self._plan)
-        return LossOptions(policy_loss=policy_loss, correction=correction, **self._divergence)
+        return LossOptions(policy_loss=policy_loss, correction=correction, **self._kl)
 
     def __call__(  # type: ignore[no-untyped-def]  # its metaclass reads the names
-        self, logprob, old_logprob, action_mask, advantages, share, stale, row, **kwargs
+        self, logprob, old_logprob, action_mask, advantages, share, stale, row, ref_logprob=None, **kwargs
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the loss of a pass, and its sums as metrics."""
-        return self._compute(
-            logprob, row, sampler=old_logprob, mask=action_mask, advantages=advantages, share=share, stale=stale
-        )
-
-    def _compute(
-        self, logp: Tensor, row: Tensor, reference: Tensor | None = None, **tensors: Tensor
-    ) -> tuple[Tensor, dict[str, Any]]:
         workers = _count_workers(self._sequence_parallel)
-        found = compute_weighed_loss(self.options, logp, reference=reference, workers=workers, **tensors)
+        tensors = {"sampler": old_logprob, "mask": action_mask, "advantages": advantages, "share": share, "stale": stale}
+        found = compute_weighed_loss(self.options, logprob, reference=ref_logprob, workers=workers, **tensors)
         if self.kept is not None:
-            self.kept.add(row, found.mask, logp, found.terms, reference)
+            self.kept.add(row, found.mask, logprob, found.terms, ref_logprob)
         return found.loss, _sum_over_workers(found.sums, workers)
 
     @classmethod
     def default_args(cls) -> dict[str, Any]:
         """Return the arguments: those of the configuration are needed."""
         return {}
-
-
-class WeighedLossWithReference(WeighedLoss):
-    """With the divergence from a reference."""
-
-    def __call__(  # type: ignore[no-untyped-def,override]  # its metaclass reads the names
-        self, logprob, old_logprob, action_mask, advantages, share, stale, row, ref_logprob, **kwargs
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Return the loss of a pass, and its sums as metrics."""
-        tensors = {"sampler": old_logprob, "mask": action_mask, "advantages": advantages, "share": share, "stale": stale}
-        return self._compute(logprob, row, ref_logprob, **tensors)
 
 
 class EntropyMeasure(EntropyLossFn):
@@ -182,22 +164,20 @@ def record_tokens(loss: Any, *, step: int, worker: int) -> Iterator[None]:
     Started without us, by `trinity run`, a run has no directory for that.
     """
     # A critic's loss has neither.
-    policy: Any = getattr(loss, "policy_loss_fn", None)
-    entropy: Any = getattr(loss, "entropy_loss_fn", None)
+    policy, entropy = (getattr(loss, name, None) for name in ("policy_loss_fn", "entropy_loss_fn"))
     directory = policy.token_parts if isinstance(policy, WeighedLoss) else None
     # Unlike Path.is_dir, it raises nothing, whatever becomes of a file system.
     if directory is None or not os.path.isdir(directory):
         yield
         return
-    kept = policy.kept = KeptValues()
-    if isinstance(entropy, EntropyMeasure):
-        entropy.kept = kept
+    kept, keepers = KeptValues(), [one for one in (policy, entropy) if isinstance(one, WeighedLoss | EntropyMeasure)]
+    for one in keepers:
+        one.kept = kept
     try:
         yield
     finally:
-        policy.kept = None
-        if isinstance(entropy, EntropyMeasure):
-            entropy.kept = None
+        for one in keepers:
+            one.kept = None
     kept.write(directory, step, worker)
 
 
