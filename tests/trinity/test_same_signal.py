@@ -39,10 +39,9 @@ SETTINGS = (
     "trainer_common.optim.lr_warmup_steps=100",
     "trainer_common.optim.lr=1.0e-3",
     "trainer_common.algorithm.rollout_is_threshold=2.0",
-    "trainer_common.clip_ratio_high=0.28",
 )
 LOSSES = {
-    "ppo_clip": (),
+    "ppo_clip": ("trainer_common.clip_ratio_high=0.28",),
     "coupled": (
         f"trainer_common.algorithm.policy_loss={Path(__file__).parents[1] / 'support' / 'coupled_loss.py'}:Confident",
         "trainer_common.algorithm.rollout_is=sequence",

@@ -140,6 +140,34 @@ def test_a_value_that_is_read_in_several_places_is_the_same_in_all(
         assert [get(found, place) for place in places] == [value] * len(places)
 
 
+def test_every_trainer_finds_the_loss_in_the_plan(made: Callable[..., dict[str, Any]]) -> None:
+    key = "algorithm.policy_loss_fn_args.plan"
+    staged = made(CPU, text="trinity: {stages: [{stage_name: s, mode: both, algorithm: {optimizer: {lr: 1.0e-5}}}]}")
+    assert [get(one, key) for one in (staged, staged["stages"][0])] == ["/run/trinity/plan.json"] * 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (("use_kl_loss=false",), False),
+        (("kl_loss_coef=0.1",), True),
+        (("use_kl_loss=false", "algorithm.entropy_ctrl.coeff=0.1"), True),
+    ],
+)
+def test_rows_without_an_advantage_are_trained_for_a_divergence_or_the_entropy(
+    made: Callable[..., dict[str, Any]], settings: tuple[str, ...], expected: bool
+) -> None:
+    found = made(CPU, *(f"trainer_common.{one}" for one in settings))["algorithm"]["sample_strategy_args"]
+    assert (found["every_row"], found["needs_advantage"]) == (expected, True)
+
+
+def test_an_algorithm_of_trinitys_own_weighs_the_entropy_too(made: Callable[..., dict[str, Any]]) -> None:
+    own = "trinity: {algorithm: {algorithm_type: gspo}}"
+    weighed = made(CPU, "trainer_common.algorithm.entropy_ctrl.coeff=0.1", text=own)["algorithm"]
+    assert weighed["entropy_loss_fn_args"] == {"entropy_coef": 0.1}
+    assert made(CPU, text=own)["algorithm"]["entropy_loss_fn_args"] is None
+
+
 @pytest.mark.parametrize("style", ["fixed", "fully_async"])
 def test_a_bench_measures_in_every_style(made: Callable[..., dict[str, Any]], style: str) -> None:
     how = f"synchronizer: {{sync_style: {style}}}"
