@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from attrs import evolve
 from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
-from astuner.episodes.judging.advantages import compute_advantages
+from astuner.contract.schema import Sampling
+from astuner.episodes.judging.advantages import WeightedSample, compute_advantages
 from astuner.settings.planning.plan import plan_run
 
 pytestmark = [
@@ -33,8 +36,9 @@ SETTINGS = (
     "trainer_common.mini_batch_num=2",
     "trainer_common.n_gpus_per_node=2",
     "trainer_common.algorithm.rollout_is=sequence",
-    "trainer_common.algorithm.rollout_is_threshold=4.0",
+    "trainer_common.algorithm.rollout_is_threshold=1.2",
     "trainer_common.algorithm.rollout_rs=seq_mean_k2",
+    "trainer_common.algorithm.rollout_rs_threshold=0.1",
     "trainer_common.algorithm.entropy_ctrl.coeff=0.02",
 )
 EQUAL = (
@@ -42,6 +46,18 @@ EQUAL = (
     *("correction/weight_mean", "correction/bounded_mean", "correction/rejected_mean"),
 )
 SIZES = (3, 3, 3, 3)
+
+
+def sample_nearly(local: Any, rows: Sequence[WeightedSample], step: int) -> list[WeightedSample]:
+    """Return rows as a sampler would have them whose log-probabilities are nearly those of the trainer."""
+    random, found = np.random.default_rng(step), []
+    scores = local.score([row.sample for row in rows], Sampling())
+    for row, score in zip(rows, scores, strict=True):
+        logprobs = row.sample.logprobs.copy()
+        # A few samples are further off than others.
+        logprobs[row.sample.mask] = score + random.normal(0, random.choice([0.1, 0.6]), len(score))
+        found.append(evolve(row, sample=evolve(row.sample, logprobs=logprobs)))
+    return found
 
 
 def test_loss_and_gradient_are_equal(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -67,7 +83,8 @@ def test_loss_and_gradient_are_equal(tmp_path: Path, tmp_path_factory: pytest.Te
         for step, weight in enumerate((None, 0.0, 0.5), start=1):
             verl.save(tmp_path / str(step))
             take_weights(local, tmp_path / str(step))
-            rows = compute_advantages(groups_of(step, verl.renderer.tokenizer.vocab_size, SIZES), verl.estimator)
+            groups = groups_of(step, verl.renderer.tokenizer.vocab_size, SIZES)
+            rows = sample_nearly(local, compute_advantages(groups, verl.estimator), step)
             if weight is not None:
                 for learner in (local, verl):
                     learner.set_entropy_coeff(weight)
@@ -77,5 +94,6 @@ def test_loss_and_gradient_are_equal(tmp_path: Path, tmp_path_factory: pytest.Te
                 {name: expected[name] for name in EQUAL}, rel=1e-3, abs=1e-6
             )
             assert 0 < found["correction/rejected_mean"] < 1
+            assert 0 < found["correction/bounded_mean"] < 1
             clipped += found["clip/low"] + found["clip/high"]
     assert clipped > 0
