@@ -28,7 +28,7 @@ class TrainedTokens:
     advantages: Tensor
     """A, by the estimator"""
     samples: Tensor
-    """int64, from 0: which sample each token belongs to."""
+    """int64, from 0 without gaps: which sample each token belongs to."""
 
     def log_ratio(self) -> Tensor:
         """Return log π/π_old, within ± `MOST_LOG_RATIO`."""
