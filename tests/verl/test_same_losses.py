@@ -1,0 +1,176 @@
+"""Losses and estimators are those of verl's registries and of TRL: the same values, the same gradients, on ragged rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from ragged_tokens import LENGTHS, make_tokens
+
+from astuner.contract.protocols import PolicyLoss, TrainedTokens
+from astuner.runs.training import PpoClip
+from astuner_algorithms.estimators import Opo, PassAtK
+from astuner_algorithms.losses import Cispo, Dppo, Gmpo, Gspo, Sapo
+
+pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
+needs_trl = pytest.mark.skipif(find_spec("trl") is None, reason="trl is not installed")
+
+LOW, HIGH, C = 0.15, 0.25, 3.0
+BOUNDS = {"clip_ratio_low": LOW, "clip_ratio_high": HIGH}
+BOUNDS_OF_LOGS = {"clip_log_ratio_low": LOW, "clip_log_ratio_high": HIGH}
+BOUNDS_OF_DIVERGENCES = {"clip_divergence_low": LOW, "clip_divergence_high": HIGH, "clip_ratio_c": C}
+TOKENS, SAMPLES = "token-mean", "seq-mean-token-mean"
+VERL: dict[str, tuple[PolicyLoss, str]] = {
+    "vanilla": (PpoClip(**BOUNDS, clip_ratio_c=C), TOKENS),
+    "gspo": (Gspo(Gspo.Options(**BOUNDS)), SAMPLES),
+    "geo_mean": (Gmpo(Gmpo.Options(**BOUNDS_OF_LOGS)), SAMPLES),
+    "cispo": (Cispo(Cispo.Options(**BOUNDS)), TOKENS),
+    "sapo": (Sapo(), SAMPLES),
+    "dppo_tv": (Dppo(Dppo.Options(**BOUNDS_OF_DIVERGENCES)), TOKENS),
+    "dppo_kl": (Dppo(Dppo.Options(**BOUNDS_OF_DIVERGENCES, divergence="kl")), TOKENS),
+}
+"""By the names of verl's registry."""
+TRL: dict[str, tuple[PolicyLoss, str, dict[str, Any]]] = {
+    "grpo": (PpoClip(**BOUNDS, clip_ratio_c=C), SAMPLES, {"loss_type": "grpo"}),
+    "dapo": (PpoClip(**BOUNDS, clip_ratio_c=C), TOKENS, {"loss_type": "dapo"}),
+    "gspo": (Gspo(Gspo.Options(**BOUNDS)), SAMPLES, {"loss_type": "grpo", "importance_sampling_level": "sequence"}),
+    # TRL's bound is the largest weight itself, and there is no smallest one.
+    "cispo": (Cispo(Cispo.Options(clip_ratio_high=HIGH)), TOKENS, {"loss_type": "cispo", "epsilon_high": 1 + HIGH}),
+    "sapo": (Sapo(), SAMPLES, {"loss_type": "sapo"}),
+    "gmpo": (Gmpo(Gmpo.Options(**BOUNDS_OF_LOGS)), SAMPLES, {}),
+}
+"""By what TRL calls them, with the options that say so."""
+
+
+def compute_ours(loss: PolicyLoss, tokens: TrainedTokens, aggregation: str) -> tuple[float, Any]:
+    """Return the loss of all samples, and its gradient."""
+    import torch
+
+    ones = torch.ones_like(tokens.old)
+    shares = ones / len(ones) if aggregation == TOKENS else ones / tokens.add_up(ones) / len(LENGTHS)
+    found = (loss.compute(tokens) * shares).sum()
+    return found.item(), torch.autograd.grad(found, tokens.logp)[0]
+
+
+def pad(tokens: TrainedTokens) -> tuple[Any, Any, Any, Any, Any]:
+    """Return log-probabilities now, before, advantages and the mask of trained tokens as rows, and the flat leaf of the first."""
+    import torch
+
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    leaf = tokens.logp.detach().clone().requires_grad_()
+    # What stands in the padding does not count.
+    filled = [torch.full(mask.shape, -0.7, dtype=leaf.dtype).masked_scatter(mask, one) for one in (leaf, tokens.old)]
+    advantages = torch.zeros(mask.shape, dtype=leaf.dtype).masked_scatter(mask, tokens.advantages)
+    return *filled, advantages, mask, leaf
+
+
+def assert_same(ours: tuple[float, Any], theirs: Any, leaf: Any) -> None:
+    import torch
+
+    (gradient,) = torch.autograd.grad(theirs, leaf)
+    assert gradient.abs().max() > 0
+    assert ours[0] == pytest.approx(theirs.item(), rel=1e-6, abs=1e-9)
+    torch.testing.assert_close(ours[1], gradient, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("spread", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("name", VERL)
+def test_the_loss_is_that_of_verl(name: str, spread: float, seed: int) -> None:
+    from verl.trainer.ppo.core_algos import get_policy_loss_fn
+    from verl.workers.config import ActorConfig
+
+    loss, aggregation = VERL[name]
+    tokens = make_tokens(seed, spread)
+    logp, old, advantages, mask, leaf = pad(tokens)
+    config = ActorConfig(strategy="fsdp", rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio_c=C, **BOUNDS)
+    theirs, _ = get_policy_loss_fn(name)(
+        old_log_prob=old,
+        log_prob=logp,
+        advantages=advantages,
+        response_mask=mask.double(),
+        loss_agg_mode=aggregation,
+        config=config,
+    )
+    assert_same(compute_ours(loss, tokens, aggregation), theirs, leaf)
+
+
+@needs_trl
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("spread", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("name", TRL)
+def test_the_loss_is_that_of_trl(name: str, spread: float, seed: int) -> None:
+    import torch
+    from trl.experimental.gmpo.gmpo_trainer import GMPOTrainer
+    from trl.trainer.grpo_trainer import GRPOTrainer
+
+    loss, aggregation, options = TRL[name]
+    tokens = make_tokens(seed, spread)
+    logp, old, _, mask, leaf = pad(tokens)
+    trainer = SimpleNamespace(
+        _get_per_token_logps_and_entropies=lambda *_, **__: (logp, torch.zeros_like(old), None),
+        model=SimpleNamespace(training=True),
+        accelerator=SimpleNamespace(num_processes=1, gather=lambda value: value, reduce=lambda value, reduction: value),
+        args=SimpleNamespace(
+            delta=C, steps_per_generation=1, sapo_temperature_pos=1.0, sapo_temperature_neg=1.05, use_bias_correction_kl=False
+        ),
+        _metrics=defaultdict(lambda: defaultdict(list)),
+        **{
+            "importance_sampling_level": "token",
+            "epsilon_low": LOW,
+            "epsilon_high": HIGH,
+            "beta": 0.0,
+            "top_entropy_quantile": 1.0,
+            "off_policy_mask_threshold": None,
+            "current_gradient_accumulation_steps": 1,
+            "use_vllm": False,
+            "aux_loss_enabled": False,
+            "_entropy_bonus_enabled": False,
+        }
+        | options,
+    )
+    ids = torch.zeros(mask.shape, dtype=torch.int64)
+    inputs = {
+        "prompt_ids": ids[:, :1],
+        "prompt_mask": ids[:, :1] + 1,
+        "completion_ids": ids,
+        "completion_mask": mask.double(),
+        "advantages": torch.stack([tokens.advantages[tokens.samples == sample][0] for sample in range(len(LENGTHS))]),
+        "old_per_token_logps": old,
+        "num_items_in_batch": mask.sum(),
+    }
+    theirs = (GMPOTrainer if name == "gmpo" else GRPOTrainer)._compute_loss(trainer, None, inputs)
+    assert_same(compute_ours(loss, tokens, aggregation), theirs, leaf)
+
+
+@pytest.mark.parametrize("norm_by_std", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", ["opo", "grpo_passk"])
+def test_advantages_are_those_of_verl(name: str, seed: int, norm_by_std: bool) -> None:
+    import torch
+    from verl.trainer.ppo.core_algos import get_adv_estimator_fn
+
+    random = np.random.default_rng(seed)
+    sizes = [4, 2, 7]
+    lengths = [random.integers(1, 9, size) for size in sizes]
+    # Few different rewards, so that some agree.
+    rewards = [random.integers(0, 4, size) / 2.0 for size in sizes]
+    mask = torch.arange(9) < torch.tensor(np.concatenate(lengths))[:, None]
+    scores = torch.zeros(mask.shape, dtype=torch.float64)
+    scores[:, 0] = torch.tensor(np.concatenate(rewards))
+    expected, _ = get_adv_estimator_fn(name)(
+        token_level_rewards=scores,
+        response_mask=mask,
+        index=np.repeat(np.arange(len(sizes)), sizes),
+        config={"norm_adv_by_std_in_grpo": norm_by_std},
+    )
+    if name == "opo":
+        returns = [[np.full(n, r) for n, r in zip(*group, strict=True)] for group in zip(lengths, rewards, strict=True)]
+        found = np.concatenate([tokens for group in Opo().token_advantages(rewards, returns) for tokens in group])
+    else:
+        found = np.repeat(np.concatenate(PassAtK(norm_by_std).advantages(rewards)), np.concatenate(lengths))
+    assert found == pytest.approx(expected[mask].numpy(), rel=1e-6, abs=1e-9)
