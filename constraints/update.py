@@ -17,6 +17,7 @@ WANTED = [
     f"{ROOT}/astuner-core[parquet,rollout]",
     f"{ROOT}/plugins/astuner-agents[docker]",
     f"{ROOT}/plugins/astuner-ajet",
+    f"{ROOT}/plugins/astuner-algorithms",
     f"{ROOT}/plugins/astuner-datagen[documents]",
     f"{ROOT}/plugins/astuner-devkit",
     f"{ROOT}/plugins/astuner-env-service",

@@ -41,6 +41,7 @@ SECTION = {
     "tracker": "context_tracker",
     "engine": "rollout",
     "logger": "trainer_common.logger",
+    "loss": "trainer_common.algorithm",
 }
 """The section with the options of each kind of component."""
 

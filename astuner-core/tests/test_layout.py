@@ -65,6 +65,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-core": 42600,
     "astuner-agents": 4850,
     "astuner-ajet": 1750,
+    "astuner-algorithms": 250,
     "astuner-datagen": 2650,
     "astuner-devkit": 5850,
     "astuner-env-service": 1250,
