@@ -49,6 +49,11 @@ def test_siblings_without_trained_tokens_do_not_count() -> None:
     assert [tokens.tolist() for tokens in found] == [[0.5, 0.5], [-0.5, -0.5], []]
 
 
+def test_a_group_without_trained_tokens_has_no_advantages() -> None:
+    (found,) = Opo().token_advantages([np.array([1.0, 0.0])], [[np.zeros(0), np.zeros(0)]])
+    assert [tokens.tolist() for tokens in found] == [[], []]
+
+
 @given(REWARDS, st.data())
 def test_advantages_times_lengths_add_up_to_0(rewards: np.ndarray, data: st.DataObject) -> None:
     lengths = data.draw(st.lists(st.integers(1, 50), min_size=rewards.size, max_size=rewards.size))

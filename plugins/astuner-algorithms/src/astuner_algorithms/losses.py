@@ -83,7 +83,7 @@ class Cispo:
         """The bounds of the weight; as in the paper, there is no lower one by default."""
 
         clip_ratio_low: float = field(default=1.0, validator=[ge(0), le(1)])
-        """How far below 1 the weight may fall; 1 is no lower bound."""
+        """How far below 1 the weight may fall; with 1 it may fall to 0."""
         clip_ratio_high: float = field(default=4.0, validator=ge(0))
         """How far above 1 it may rise."""
 
