@@ -1,18 +1,20 @@
-"""Losses and estimators are those of verl's registries and of TRL: the same values, the same gradients, on ragged rows."""
+"""Losses, corrections and estimators are those of verl, and losses those of TRL: the same values and gradients on ragged rows."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from importlib.util import find_spec
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+from attrs import evolve
 from ragged_tokens import LENGTHS, make_tokens
 
 from astuner.contract.protocols import PolicyLoss, TrainedTokens
-from astuner.runs.training import PpoClip
+from astuner.runs.training import Correction, PpoClip
+from astuner.settings.config.trainer import RejectionMeasure
 from astuner_algorithms.estimators import Opo, PassAtK
 from astuner_algorithms.losses import Cispo, Dppo, Gmpo, Gspo, Sapo
 
@@ -145,6 +147,44 @@ def test_the_loss_is_that_of_trl(name: str, spread: float, seed: int) -> None:
     }
     theirs = (GMPOTrainer if name == "gmpo" else GRPOTrainer)._compute_loss(trainer, None, inputs)
     assert_same(compute_ours(loss, tokens, aggregation), theirs, leaf)
+
+
+def sampled_tokens(seed: int, spread: float) -> tuple[TrainedTokens, Any, Any]:
+    """Return tokens that another policy has sampled, the log-ratios of the two as rows, and the mask of trained tokens."""
+    import torch
+
+    tokens = make_tokens(seed, spread)
+    tokens = evolve(tokens, sampler=tokens.logp.detach())
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    return tokens, torch.zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, tokens.old - tokens.sampler), mask
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.5])
+@pytest.mark.parametrize("lower", [None, 0.8])
+@pytest.mark.parametrize("over", ["token", "sequence"])
+def test_importance_weights_are_those_of_verl(over: Any, lower: float | None, spread: float) -> None:
+    import torch
+    from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
+
+    tokens, log_ratio, mask = sampled_tokens(1, spread)
+    threshold = 1.2 if lower is None else f"{lower}_1.2"
+    expected, _ = compute_rollout_correction_weights(log_ratio, mask.double(), over, threshold)
+    found, _ = Correction(rollout_is=over, rollout_is_threshold=1.2, rollout_is_lower=lower).compute(tokens)
+    torch.testing.assert_close(found, expected[mask])
+
+
+@pytest.mark.parametrize("measure", get_args(RejectionMeasure))
+def test_what_is_rejected_is_what_verl_rejects(measure: str) -> None:
+    from verl.trainer.ppo.rollout_corr_helper import compute_rollout_rejection_mask
+
+    kept = set()
+    for seed, threshold in ((1, 1.02), (2, 1.2), (3, 2.0)):
+        tokens, log_ratio, mask = sampled_tokens(seed, 0.5)
+        expected, _ = compute_rollout_rejection_mask(log_ratio, mask.double(), measure, threshold)
+        found, _ = Correction(rollout_rs=measure, rollout_rs_threshold=threshold).compute(tokens)
+        assert found.tolist() == expected[mask].tolist()
+        kept |= set(found.tolist())
+    assert 1.0 in kept
 
 
 @pytest.mark.parametrize("norm_by_std", [True, False])
