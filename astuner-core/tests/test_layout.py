@@ -67,7 +67,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-ajet": 1750,
     "astuner-algorithms": 250,
     "astuner-datagen": 2650,
-    "astuner-devkit": 5850,
+    "astuner-devkit": 6050,
     "astuner-env-service": 1250,
     "astuner-envs": 2900,
     "astuner-judges": 7200,

@@ -60,7 +60,8 @@ def test_ruff_finds_nothing(sources: list[Path], python: Python, tmp_path: Path)
 def test_mypy_finds_nothing(sources: list[Path], python: Python, tmp_path: Path) -> None:
     settings = tmp_path / "mypy.ini"
     path = ":".join(f"{source}/src" for source in sources)
-    # No scaffold names transformers, whose 3,000 modules take five times as long as all the rest.
-    settings.write_text(f"[mypy]\nstrict = true\nmypy_path = {path}\n\n[mypy-transformers.*]\nfollow_imports = skip\n")
+    # No scaffold names transformers, whose 3,000 modules take five times as long as all the rest; torch is not installed here.
+    skipped = "[mypy-transformers.*,torch.*]\nfollow_imports = skip\nignore_missing_imports = true\n"
+    settings.write_text(f"[mypy]\nstrict = true\nmypy_path = {path}\n\n{skipped}")
     files = [file for source in sources for file in source.rglob("*.py")]
     python("-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", *files, cwd=tmp_path)

@@ -16,13 +16,14 @@ from typing import Any, cast
 import click
 import numpy as np
 import pytest
+import torch
 import yaml
 from attrs import evolve
 from harness import REPOSITORY
 
 from astuner import Verdict
 from astuner.contract.errors import DataError, PluginError, RunFailed
-from astuner.contract.protocols import Candidate, EstimatorTraits, Sampled, SandboxSpec
+from astuner.contract.protocols import Candidate, EstimatorTraits, LossTraits, Sampled, SandboxSpec, TrainedTokens
 from astuner.contract.schema import Failure, Notice, StepReport, Task, Unjudged, ValidationReport, WorkflowTask
 from astuner_devkit import episode, group, run_info
 from astuner_devkit.contracts import HooksContract, list_rules, run_contract
@@ -178,6 +179,15 @@ def test_advantages_are_clipped(hooks: Any, tmp_path: Path):
     (clipped,) = made.advantages([np.array([0.0] * 99 + [1.0])])
     assert clipped.max() == 3.0
     assert made.traits == EstimatorTraits()
+
+
+def test_tokens_that_were_certain_count_nothing(hooks: Any, tmp_path: Path):
+    clipped = asked_for("loss", "astuner.runs.training.losses:PpoClip")
+    made = hooks(example("open_decisions")()).make_loss(clipped, None, run_info(tmp_path))
+    logp, ones = torch.tensor([-0.001, -1.0]), torch.ones(2)
+    tokens = TrainedTokens(logp=logp, old=logp, sampler=logp, advantages=ones, samples=ones.long())
+    assert made.compute(tokens).tolist() == [0.0, -1.0]
+    assert made.traits == LossTraits(per_token=True)
 
 
 def test_first_messages_are_cut(hooks: Any, tmp_path: Path):

@@ -15,6 +15,7 @@ from astuner_devkit.contracts.estimator import EstimatorContract
 from astuner_devkit.contracts.hooks import HooksContract
 from astuner_devkit.contracts.judge import JudgeContract
 from astuner_devkit.contracts.logger import LoggerContract
+from astuner_devkit.contracts.loss import LossContract
 from astuner_devkit.contracts.package import PackageContract
 from astuner_devkit.contracts.reader import ReaderContract
 from astuner_devkit.contracts.sandbox import SandboxContract
@@ -33,6 +34,7 @@ __all__ = [
     "HooksContract",
     "JudgeContract",
     "LoggerContract",
+    "LossContract",
     "Outcome",
     "PackageContract",
     "ReaderContract",
@@ -55,6 +57,7 @@ CONTRACTS: Mapping[str, type[Contract]] = {
         LoggerContract,
         BackboneContract,
         EstimatorContract,
+        LossContract,
         EnvironmentContract,
         DetectorContract,
         SandboxContract,
