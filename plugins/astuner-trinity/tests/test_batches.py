@@ -30,6 +30,7 @@ from astuner_trinity.rows import (  # noqa: E402
     STALE,
     STAMP,
     STEP,
+    UNTRAINED,
     VERSION,
 )
 from astuner_trinity.token_parts import RowOwner, take_step  # noqa: E402
@@ -77,6 +78,17 @@ def test_factors_count_all_rows_and_rows_divide_among_workers(made: Any, workers
     assert {one.info[IDLE] for one in found} == {float(not live)}
     assert all(one.info[SHARE] == 0 for one in found) == (not live)
     assert {one.info[RATE] for one in found} == {1e-4}
+
+
+@pytest.mark.parametrize(
+    ("mode", "factor"), [("token-mean", 1 / 3), ("seq-mean-token-mean", 1 / (4 * 3)), ("seq-mean-token-sum-norm", 1 / (4 * 50))]
+)
+def test_sequences_without_a_trained_token_count_in_the_means_over_sequences(mode: str, factor: float) -> None:
+    trained, more, blank = row("a", 2, 1.0), row("a", 1, 1.0), row("", 0, 0.0)
+    trained.info[UNTRAINED], more.info[UNTRAINED] = 2, 2
+    blank.info |= {GROUP: "h", UNTRAINED: 1}
+    found, _ = prepare_rows([trained, more, blank], 1, workers=1, options={**OPTIONS, "loss_agg_mode": mode})
+    assert [one.info[SHARE] for one in found] == [pytest.approx(factor)] * 2
 
 
 def test_a_divergence_without_any_advantage_makes_no_step_in_our_loss() -> None:

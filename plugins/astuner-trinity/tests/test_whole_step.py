@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from attrs import evolve
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trinity")
@@ -21,7 +23,7 @@ from astuner.episodes.judging.estimators import (  # noqa: E402
 from astuner_devkit.episodes import episode, group  # noqa: E402
 from astuner_trinity.explorer.experiences import build_experiences  # noqa: E402
 from astuner_trinity.explorer.whole_step import compare_step  # noqa: E402
-from astuner_trinity.rows import AGENT, COMPARED, EPISODE  # noqa: E402
+from astuner_trinity.rows import AGENT, COMPARED, EPISODE, UNTRAINED  # noqa: E402
 
 REWARDS = {"easy": (1.0, 1.0, 1.0), "mid": (1.0, 0.0, 1.0), "hard": (0.0, 0.0, 0.0), "lost": (None, None, None)}
 
@@ -50,6 +52,13 @@ def test_rows_have_the_advantages_of_the_whole_step(estimator: Estimator) -> Non
 
 def test_an_estimator_that_compares_siblings_needs_nothing_of_the_step() -> None:
     assert not any(COMPARED in row.info for row in play(Grpo()))
+
+
+def test_rows_know_of_sequences_without_a_trained_token() -> None:
+    first, *others = group(*(episode(i, float(i)) for i in range(3))).episodes
+    masked = [evolve(sample, mask=np.zeros_like(sample.mask)) for sample in first.samples]
+    rows = build_experiences(group(evolve(first, samples=masked), *others), Grpo(), by_agent=True)
+    assert [(row.info[EPISODE], row.info[UNTRAINED]) for row in rows] == [(one.id, 1) for one in others]
 
 
 def test_rows_that_another_operator_drops_still_count_for_the_others() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner.runs.training.minibatches import cut_mini_batches
+from astuner.runs.training.minibatches import compute_token_shares, cut_mini_batches
 from astuner_local.trainer.options import AGGREGATIONS
 
 MODES = pytest.mark.parametrize("mode", AGGREGATIONS)
@@ -65,6 +65,17 @@ def test_rows_without_advantage_are_left_out_and_still_counted_in_the_denominato
     model = make_model()
     (found,) = gradients(model, rows, loss_agg_mode=mode, max_response_length=NORM)
     assert difference(found, expected_gradient(model, rows, FACTORS[mode])) < 1e-5
+
+
+def test_a_sequence_that_is_masked_whole_counts_in_the_means_over_sequences(make_row):
+    rows = [make_row([1, 2, 3, 4], trained=[1, 2, 3], episode="a"), make_row([1, 2, 3], trained=[], episode="b")]
+    found = {mode: compute_token_shares(rows, mode, NORM) for mode in AGGREGATIONS}
+    assert {mode: shares[0] for mode, shares in found.items()} == {
+        "token-mean": 1 / 3,
+        "seq-mean-token-mean": 1 / 6,
+        "seq-mean-token-sum": 1 / 2,
+        "seq-mean-token-sum-norm": 1 / (2 * NORM),
+    }
 
 
 @MODES

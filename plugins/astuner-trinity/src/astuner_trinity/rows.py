@@ -6,6 +6,9 @@ EPISODE, AGENT, GROUP, VERSION, EXPLORED = "episode", "agent", "group", "version
 """In `info`, from the explorer: the row's owner, the oldest weights that sampled its trained tokens, and the explorer's step.
 Both are counted within the stage."""
 
+UNTRAINED = "untrained_sequences"
+"""In `info`, from the explorer: how many sequences of the row's group have no trained token, and so no row."""
+
 COMPARED = "compared"
 """In `info`, from the explorer to the end of its pipeline, where an estimator may compare all episodes of a step."""
 

@@ -45,22 +45,23 @@ def cut_mini_batches(rows: Sequence[AnyRow], count: int) -> list[list[AnyRow]]:
 def compute_token_shares(rows: Sequence[Row], aggregation: Aggregation, max_response_length: int) -> list[float]:
     """Return, for each row of a mini-batch, the factor of each of its tokens' losses; their weighted sum is the loss.
 
-    The denominators are those of the whole mini-batch, so that neither micro-batches nor rows that are left out change them.
+    The denominators are those of the whole mini-batch, so that neither micro-batches nor rows that are left out change them. A
+    sequence without a trained token counts in the means over sequences, as in verl and TRL.
     `max_response_length` is the constant that `seq-mean-token-sum-norm` (Dr.GRPO, arXiv 2503.20783) divides by.
     """
     tokens: Counter[Hashable] = Counter()
     for row in rows:
         tokens[_identify_sequence(row)] += row.sample.trained
-    sequences = sum(count > 0 for count in tokens.values())
+    sequences = max(1, len(tokens))
     match aggregation:
         case "token-mean":
             return [1 / max(1, tokens.total())] * len(rows)
         case "seq-mean-token-mean":
-            return [1 / (max(1, sequences) * max(1, tokens[_identify_sequence(row)])) for row in rows]
+            return [1 / (sequences * max(1, tokens[_identify_sequence(row)])) for row in rows]
         case "seq-mean-token-sum":
-            return [1 / max(1, sequences)] * len(rows)
+            return [1 / sequences] * len(rows)
         case "seq-mean-token-sum-norm":
-            return [1 / (max(1, sequences) * max_response_length)] * len(rows)
+            return [1 / (sequences * max_response_length)] * len(rows)
 
 
 def _identify_episode(row: Row) -> Hashable:

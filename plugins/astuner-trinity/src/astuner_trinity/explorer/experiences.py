@@ -10,7 +10,7 @@ from astuner.contract.protocols import Estimator
 from astuner.contract.schema import Episode, Group
 from astuner.episodes.judging.advantages import WeightedSample, compute_advantages, is_group_relative
 from astuner_trinity.explorer.whole_step import ComparedGroup
-from astuner_trinity.rows import AGENT, COMPARED, EPISODE, EXPLORED, GROUP, SAMPLE, VERSION
+from astuner_trinity.rows import AGENT, COMPARED, EPISODE, EXPLORED, GROUP, SAMPLE, UNTRAINED, VERSION
 
 BLANK_TOKENS = 2
 """Enough for a variance, which some of Trinity's algorithms compute."""
@@ -25,7 +25,8 @@ def build_experiences(
     For an estimator that may compare all episodes of a step, they carry what `compare_step` needs; it reads the file `plan`.
     """
     episodes = {episode.id: episode for episode in group.episodes}
-    rows = [row for row in compute_advantages([group], estimator, by_agent=by_agent) if row.sample.trained]
+    weighed = compute_advantages([group], estimator, by_agent=by_agent)
+    rows = [row for row in weighed if row.sample.trained]
     numbers: dict[str, int] = {}
     found = []
     for row in rows:
@@ -33,6 +34,9 @@ def build_experiences(
         number = numbers[episode.id] = numbers.get(episode.id, -1) + 1
         found.append(_build_experience(row, episode, group, number, steps_before))
     found = found or [build_blank(EID(task=group.task.task_id), group=group.key, step=group.step - steps_before)]
+    all_owners, owners = ({(row.sample.episode_id, row.sample.agent) for row in some} for some in (weighed, rows))
+    for experience in found:
+        experience.info[UNTRAINED] = len(all_owners - owners)
     if plan and not is_group_relative(estimator):
         compared = ComparedGroup.of(group, plan, by_agent=by_agent)
         for experience in found:

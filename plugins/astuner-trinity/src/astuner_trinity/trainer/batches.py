@@ -34,6 +34,7 @@ from astuner_trinity.rows import (
     STALE,
     STAMP,
     STEP,
+    UNTRAINED,
     VERSION,
 )
 from astuner_trinity.token_parts import RowOwner, write_owners
@@ -137,11 +138,17 @@ def prepare_rows(
     A step without gradients keeps one row, marked as idle.
     """
     tokens = [int(row.action_mask.sum()) for row in rows]
-    known = [
-        _Row(_Tokens(row.info[EPISODE], row.info[AGENT], count), row.info[GROUP]) for row, count in zip(rows, tokens, strict=True)
-    ]
+    # A blank row is no sequence, and one without trained tokens has no row.
+    known = {
+        place: _Row(_Tokens(row.info[EPISODE], row.info[AGENT], tokens[place]), row.info[GROUP])
+        for place, row in enumerate(rows)
+        if row.info[EPISODE]
+    }
+    by_group = {row.info[GROUP]: row.info.get(UNTRAINED, 0) for row in rows}
+    untrained = [_Row(_Tokens(str(number), "", 0), "") for number in range(sum(by_group.values()))]
     mode = cast("Aggregation", options["loss_agg_mode"])
-    shares = compute_token_shares(known, mode, int(options["max_response_length"]))  # type: ignore[arg-type]  # as much as it looks at
+    counted: Any = [*known.values(), *untrained]
+    shares = dict(zip(known, compute_token_shares(counted, mode, int(options["max_response_length"])), strict=False))
     rate = compute_learning_rate(
         step,
         lr=options["lr"],
