@@ -71,7 +71,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-env-service": 1250,
     "astuner-envs": 2900,
     "astuner-judges": 7200,
-    "astuner-local": 7700,
+    "astuner-local": 7850,
     "astuner-loggers": 3250,
     "astuner-logview": 6750,
     "astuner-readers": 550,

@@ -16,7 +16,6 @@ from typing import Any, cast
 import click
 import numpy as np
 import pytest
-import torch
 import yaml
 from attrs import evolve
 from harness import REPOSITORY
@@ -181,12 +180,26 @@ def test_advantages_are_clipped(hooks: Any, tmp_path: Path):
     assert made.traits == EstimatorTraits()
 
 
-def test_tokens_that_were_certain_count_nothing(hooks: Any, tmp_path: Path):
-    clipped = asked_for("loss", "astuner.runs.training.losses:PpoClip")
-    made = hooks(example("open_decisions")()).make_loss(clipped, None, run_info(tmp_path))
-    logp, ones = torch.tensor([-0.001, -1.0]), torch.ones(2)
-    tokens = TrainedTokens(logp=logp, old=logp, sampler=logp, advantages=ones, samples=ones.long())
-    assert made.compute(tokens).tolist() == [0.0, -1.0]
+REINFORCE = """\
+from astuner.contract.protocols import LossTraits
+
+
+class Reinforce:
+    traits = LossTraits(per_token=True)
+
+    def compute(self, tokens):
+        return -tokens.advantages * tokens.logp
+"""
+
+
+def test_tokens_that_were_certain_count_nothing(hooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "acme_reinforce.py").write_text(REINFORCE)
+    made = hooks(example("open_decisions")()).make_loss(asked_for("loss", "acme_reinforce:Reinforce"), None, run_info(tmp_path))
+    # Arrays stand in for tensors.
+    logp: Any = np.array([-0.001, -1.0])
+    tokens = TrainedTokens(logp=logp, old=logp, sampler=logp, advantages=logp / logp, samples=logp)
+    assert cast("Any", made.compute(tokens)).tolist() == [0.0, 1.0]
     assert made.traits == LossTraits(per_token=True)
 
 

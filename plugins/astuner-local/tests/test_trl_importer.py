@@ -74,7 +74,21 @@ def test_every_key_is_answered_once_in_order() -> None:
     ("change", "key"),
     [
         ({"num_generations": 7}, "per_device_train_batch_size"),
-        ({"loss_type": "cispo"}, "loss_type"),
+        ({"loss_type": "cispo"}, "loss_type"),  # its largest weight is 0.2
+        ({"loss_type": "vespo"}, "loss_type"),
+        ({"loss_type": "sapo", "importance_sampling_level": "sequence"}, "importance_sampling_level"),
+        ({"loss_type": "bnpo"}, "loss_type"),
+        ({"importance_sampling_level": "word"}, "importance_sampling_level"),
+        ({"delta": 1.1}, "delta"),
+        ({"delta": 4.0, "importance_sampling_level": "sequence"}, "delta"),
+        ({"use_adaptive_entropy": True, "entropy_coef_min": 0.1}, "use_adaptive_entropy"),
+        ({"off_policy_mask_threshold": 0.1}, "off_policy_mask_threshold"),
+        ({"use_vllm": True, "vllm_importance_sampling_mode": "icepop"}, "vllm_importance_sampling_mode"),
+        ({"use_vllm": True, "vllm_importance_sampling_mode": "token_mask", "importance_sampling_level": "sequence"}, "use_vllm"),
+        (
+            {"use_vllm": True, "vllm_importance_sampling_mode": "token_truncate", "vllm_importance_sampling_clip_min": 0.5},
+            "vllm_importance_sampling_clip_min",
+        ),
         ({"scale_rewards": "batch"}, "scale_rewards"),
         ({"lr_scheduler_type": "polynomial"}, "lr_scheduler_type"),
         ({"report_to": "comet"}, "report_to"),
@@ -85,6 +99,41 @@ def test_a_value_without_a_counterpart_is_left_out_with_the_reason(change: Mappi
     _, answers = translate({**FILE, **change})
     assert answers[key].kind == "dropped"
     assert answers[key].reason
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "reason"),
+    [
+        ({"vllm_importance_sampling_clip_max": 2.0}, "vllm_importance_sampling_clip_max", "use_vllm is off"),
+        ({"use_vllm": False}, "use_vllm", "use_vllm is off"),
+        (
+            {"use_vllm": True, "vllm_importance_sampling_correction": False, "vllm_importance_sampling_mode": "token_mask"},
+            "vllm_importance_sampling_mode",
+            "vllm_importance_sampling_correction is off",
+        ),
+        ({"entropy_target": 0.3}, "entropy_target", "use_adaptive_entropy is off"),
+        ({"sapo_temperature_pos": 0.5}, "sapo_temperature_pos", "it is an option of the loss sapo"),
+        ({"loss_type": "sapo", "epsilon": 0.1}, "epsilon", "the loss sapo has no bounds"),
+        ({"loss_type": "sapo", "delta": 4.0}, "delta", "the loss sapo has no such bound"),
+    ],
+)
+def test_a_key_without_effect_there_is_ignored_with_the_reason(change: Mapping[str, Any], key: str, reason: str) -> None:
+    found, answers = translate({**FILE, **change})
+    assert (answers[key].kind, answers[key].reason) == ("ignored", reason)
+    assert not any("rollout_is" in name or "clip_ratio" in name or "entropy" in name for name in found)
+
+
+def test_entropy_that_follows_a_target_is_translated_with_the_difference() -> None:
+    found, answers = translate({**FILE, "use_adaptive_entropy": True, "entropy_coef": 0.01, "entropy_coef_max": 0.5})
+    kept = {name.rpartition(".")[2]: value for name, value in found.items() if ".entropy_ctrl." in name}
+    assert kept == {"coeff": 0.01, "target": 0.2, "delta": 0.005, "most": 0.5}
+    assert "after each optimizer step there" in answers["use_adaptive_entropy"].reason
+    assert "averaged over tokens there" in answers["entropy_coef"].reason
+
+
+def test_the_older_name_of_the_largest_weight_is_read() -> None:
+    found, _ = translate({**FILE, "use_vllm": True, "vllm_importance_sampling_cap": 2.5})
+    assert found["trainer_common.algorithm.rollout_is_threshold"] == 2.5
 
 
 def test_no_divergence_is_measured_where_trl_measures_none() -> None:

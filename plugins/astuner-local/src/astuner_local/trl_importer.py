@@ -7,6 +7,7 @@ from typing import Any
 
 from astuner.settings.config.importers import Answer, Translation
 from astuner.settings.config.trees import Tree, put
+from astuner_local import trl_losses
 
 Keys = Mapping[str, Any]
 
@@ -32,26 +33,16 @@ RENAMED: Mapping[str, str] = {
     "num_train_epochs": "trainer_common.total_epochs",
     "eval_on_start": "trainer_common.val_before_train",
     "save_total_limit": "trainer_common.max_checkpoints_to_keep",
-    "epsilon": "trainer_common.clip_ratio_low",
-    "delta": "trainer_common.clip_ratio_c",
     "mask_truncated_completions": "trainer_common.algorithm.overlong_filter",
 }
 """Its key → ours, with the same value."""
 
-LOSSES: Mapping[str, str] = {
-    "grpo": "seq-mean-token-mean",
-    "dr_grpo": "seq-mean-token-sum-norm",
-    "dapo": "token-mean",
-    "bnpo": "token-mean",
-}
 SCHEDULES = ("constant", "cosine", "linear")
 LOGGERS = ("tensorboard", "wandb", "mlflow", "swanlab", "trackio")
 DTYPES = ("float32", "bfloat16", "auto")
 
-CLIPPED = "the loss is the clipped one, token by token"
-NOT_TRAINED = "entropy is measured, and not trained"
+LOSSES = "trainer_common.algorithm.policy_loss has ppo_clip, and those of astuner-algorithms"
 ENGINE = "rollout.vllm.* sets up the engine, or names a server: rollout.vllm.url"
-WEIGHED = "trainer_common.algorithm.rollout_is_threshold weighs each token by the sampler's probabilities"
 REFERENCE = "the reference is the model that the run began with"
 
 DROPPED: Mapping[str, str] = {
@@ -65,23 +56,18 @@ DROPPED: Mapping[str, str] = {
     "vllm_structured_outputs_regex": "rollout.constraints for JSON forms that the agent asks for",
     "log_completions_hub_repo": "every episode is stored; `astuner episodes` shows them",
     **dict.fromkeys(("sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"), REFERENCE),
-    **dict.fromkeys(("sapo_temperature_neg", "sapo_temperature_pos", "off_policy_mask_threshold"), CLIPPED),
-    **dict.fromkeys(("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"), CLIPPED),
-    **dict.fromkeys(("top_entropy_quantile", "entropy_coef", "use_adaptive_entropy"), NOT_TRAINED),
-    **dict.fromkeys(("entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target"), NOT_TRAINED),
+    **dict.fromkeys(("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"), LOSSES),
+    "off_policy_mask_threshold": "trainer_common.algorithm.rollout_rs leaves out tokens or sequences of any advantage",
+    "top_entropy_quantile": "every trained token counts; a loss of your own may weigh them",
     **dict.fromkeys(("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout"), ENGINE),
     **dict.fromkeys(("vllm_group_port", "vllm_model_impl", "vllm_enable_sleep_mode"), ENGINE),
     **dict.fromkeys(("vllm_gpu_memory_utilization", "vllm_tensor_parallel_size"), ENGINE),
-    **dict.fromkeys(("vllm_importance_sampling_correction", "vllm_importance_sampling_mode"), WEIGHED),
-    **dict.fromkeys(("vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min"), WEIGHED),
-    "vllm_importance_sampling_cap": WEIGHED,
     "output_dir": "experiment_dir names the run directory, with its checkpoints",
     "reward_funcs": "task_judge decides the reward: `judge_protocol: ./file.py:function` takes the task and the output",
     "reward_weights": "task_judge.judges weighs several judges",
     "reward_model_name_or_path": "task_judge decides the reward; a judge may ask any model",
     "dataset_config": "task_reader.huggingface_dat_repo.config_name",
     "num_iterations": "each row is trained once; trainer_common.mini_batch_num cuts a step into several updates",
-    "importance_sampling_level": "the ratio is that of each token",
     "warmup_ratio": "trainer_common.optim.lr_warmup_steps counts steps",
     "top_k": "0 means all tokens there, and -1 here: rollout.top_k",
     "min_p": "training wants the distribution that was sampled: rollout.temperature, top_p and top_k",
@@ -94,7 +80,6 @@ DROPPED: Mapping[str, str] = {
 """What took the place of a key."""
 
 IGNORED: Mapping[str, str] = {
-    "use_vllm": "rollout.name: auto chooses the engine",
     "vllm_mode": "rollout.name: auto chooses the engine",
     "gradient_checkpointing": "the trainer decides it by the memory that there is",
     "logging_steps": "every step is logged",
@@ -189,10 +174,9 @@ READERS: Mapping[str, Callable[[Keys], Keys]] = {
     "dataset_test_split": lambda values: {},
     "per_device_train_batch_size": _read_batch,
     "gradient_accumulation_steps": _read_batch,
-    "epsilon_high": lambda values: {"trainer_common.clip_ratio_high": values["epsilon_high"]},
+    **trl_losses.READERS,
     "beta": _read_divergence,
     "scale_rewards": _read_scaling,
-    "loss_type": _read_one_of("loss_type", "trainer_common.loss_agg_mode", LOSSES),
     "lr_scheduler_type": _read_one_of(
         "lr_scheduler_type", "trainer_common.optim.lr_scheduler_type", dict(zip(SCHEDULES, SCHEDULES, strict=True))
     ),
@@ -228,12 +212,15 @@ class TrlImporter:
         if key in READERS:
             try:
                 found = READERS[key](values)
+            except trl_losses.NoEffectError as error:
+                return Answer(key=key, kind="ignored", reason=str(error))
             except (ValueError, TypeError) as error:
                 return Answer(key=key, kind="dropped", reason=str(error))
             for name, one in found.items():
                 put(ours, name, one)
             if found:
-                return Answer(key=key, kind="translated", keys=tuple(f"astuner.{name}" for name in found))
+                reason = trl_losses.REMARKS.get(key, "")
+                return Answer(key=key, kind="translated", keys=tuple(f"astuner.{name}" for name in found), reason=reason)
             return Answer(key=key, kind="ignored", reason="it is part of another key here")
         if key in RENAMED:
             put(ours, RENAMED[key], value)
