@@ -140,6 +140,29 @@ def test_section_of_a_component_that_is_not_chosen_is_remarked_on(load: Load) ->
     assert "task_judge.acme is not used: chosen is math." in notices
 
 
+@pytest.mark.parametrize(
+    ("section", "key", "suggestion"),
+    [
+        ("adv_estimtor: grpo", "adv_estimtor", "adv_estimator"),
+        ("filter_goups: {enable: true}", "filter_goups", "filter_groups"),
+        ("entropy_crtl: {coeff: 0.1}", "entropy_crtl", "entropy_ctrl"),
+        ("entropy_ctrl: {coef: 0.1}", "entropy_ctrl.coef", "coeff"),
+        ("policy_loss: mine, mien: {bound: 2}", "mien", "mine"),
+    ],
+)
+def test_typos_next_to_the_sections_of_losses_have_a_suggestion(
+    problem: OneProblem, section: str, key: str, suggestion: str
+) -> None:
+    found = problem(f"  trainer_common:\n    algorithm: {{{section}}}\n")
+    assert (found.key, found.suggestion) == (f"astuner.trainer_common.algorithm.{key}", suggestion)
+
+
+def test_sections_of_losses_that_are_not_chosen_are_kept_if_there_are_such_losses(load: Load) -> None:
+    told = "trainer_common.algorithm.acme is not used: chosen is ppo_clip."
+    notices = load("  trainer_common:\n    algorithm: {gspo: {clip_ratio_low: 0.1}, acme: {x: 1}}\n").notices
+    assert [notice for notice in notices if "algorithm" in notice] == [told]
+
+
 def test_directory_of_a_service_must_exist(problem: OneProblem) -> None:
     found = problem("  services:\n    env: {command: run, cwd: gone}\n")
     assert (found.key, found.line) == ("astuner.services.env.cwd", 7)

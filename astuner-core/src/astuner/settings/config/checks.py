@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -220,9 +221,10 @@ class Checks:
             "environment": [config.environment.environment_type],
             "rollout": [config.rollout.name],
             "sandbox": [config.sandbox.type],
+            "trainer_common.algorithm": [config.trainer_common.algorithm.policy_loss],
         }
         for kind, names in chosen.items():
-            sections = getattr(config, kind).sections
+            sections = attrgetter(kind)(config).sections
             # With `auto` the tasks choose among environments, and the backbone an engine, whose options it may take from there.
             yield kind, sections, list(sections) if names == ["auto"] else _list_section_names(names)
 

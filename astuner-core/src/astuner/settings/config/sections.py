@@ -62,7 +62,11 @@ COMPONENT_KEYS: Mapping[str, str] = {
 }
 """The keys that name one component, and the kind of it."""
 
-ALTERNATIVES: Mapping[str, str] = {"task_reader": "astuner.readers", "task_judge": "astuner.judges"}
+ALTERNATIVES: Mapping[str, str] = {
+    "task_reader": "astuner.readers",
+    "task_judge": "astuner.judges",
+    "trainer_common.algorithm": "astuner.losses",
+}
 """The sections in which a file may keep the options of components that it does not choose, and the entry-point group of each."""
 
 
