@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from harness import REPOSITORY
 
 from astuner.runs.inspection.metric_names import find_metric_name, list_metric_names
+from astuner.runs.training.signal import CORRECTION_SUMS
 
 NAMESPACES = "|".join(sorted({metric.name.split("/")[0] for metric in list_metric_names() if "/" in metric.name}))
 OTHERS = {
+    **dict.fromkeys(CORRECTION_SUMS, "a sum, of which the mean is declared"),
     "tokens/s": "a column of the console's table",
     "time/read_experience": "of Trinity, under its own prefix in a row",
     "time/train_step": "of Trinity, under its own prefix in a row",

@@ -164,7 +164,7 @@ class Thing:
 class Plain:
     pass
 """
-KINDS = ("readers", "judges", "trackers", "engines", "loggers", "hooks")
+KINDS = ("readers", "judges", "trackers", "engines", "loggers", "losses", "hooks")
 
 
 @pytest.fixture
@@ -187,6 +187,7 @@ PLACES: dict[str, Callable[[object], dict[str, Any]]] = {
     "judge": lambda options: {"task_judge": {"thing": options}},
     "tracker": lambda options: {"context_tracker": {"thing": options}},
     "engine": lambda options: {"rollout": {"thing": options}},
+    "loss": lambda options: {"trainer_common": {"algorithm": {"thing": options}}},
     "hook": lambda options: {"plugins": {"options": {"thing": options}}},
     "logger": lambda options: {"trainer_common": {"logger": ["console", {"thing": options}]}},
     "one logger": lambda options: {"trainer_common": {"logger": {"thing": options}}},

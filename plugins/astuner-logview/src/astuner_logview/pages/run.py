@@ -19,7 +19,7 @@ from astuner_logview.trainer_values import describe_record
 GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("Reward", ("reward/", "success/", "workflow/")),
     ("Validation", ("val/",)),
-    ("Divergence", ("kl/", "entropy/", "loss/", "grad/", "update/", "lr", "clip/", "mismatch/", "ratio/")),
+    ("Divergence", ("kl/", "entropy/", "loss/", "grad/", "update/", "lr", "clip/", "correction/", "mismatch/", "ratio/")),
     ("Lengths", ("tokens/", "length/")),
     ("Signal", ("signal/", "madness/", "staleness/")),
     ("Time", ("time/",)),
