@@ -79,7 +79,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-rollout-workers": 1800,
     "astuner-tools": 10650,
     "astuner-tracing": 4200,
-    "astuner-trinity": 6050,
+    "astuner-trinity": 6080,
     "astuner-verl": 3850,
     "astuner-vllm": 3200,
     "astuner-wire-apis": 2200,

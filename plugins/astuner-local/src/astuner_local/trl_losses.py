@@ -93,7 +93,7 @@ def _read_largest_ratio(values: Keys) -> Keys:
 def _read_loss(values: Keys) -> Keys:
     loss, kind = _choose_loss(values), values.get("loss_type", "dapo")
     if kind == "bnpo" and values.get("gradient_accumulation_steps", 1) != 1:
-        raise ValueError("each of the accumulated batches has a mean of its own there; trainer_common.loss_agg_mode: token-mean")
+        raise ValueError("each of the accumulated batches has its own mean there; trainer_common.loss_agg_mode: token-mean")
     found = {"trainer_common.loss_agg_mode": AGGREGATIONS[kind]}
     if kind == "dr_grpo":
         found |= {"data.max_response_length": values.get("max_completion_length", 512)}

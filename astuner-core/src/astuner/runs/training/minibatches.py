@@ -45,8 +45,8 @@ def cut_mini_batches(rows: Sequence[AnyRow], count: int) -> list[list[AnyRow]]:
 def compute_token_shares(rows: Sequence[Row], aggregation: Aggregation, max_response_length: int) -> list[float]:
     """Return, for each row of a mini-batch, the factor of each of its tokens' losses; their weighted sum is the loss.
 
-    The denominators are those of the whole mini-batch, so that neither micro-batches nor rows that are left out change them. A
-    sequence without a trained token counts in the means over sequences, as in verl and TRL.
+    The denominators are those of the whole mini-batch, so that neither micro-batches nor rows that are left out change them.
+    Means over sequences count those without a trained token too.
     `max_response_length` is the constant that `seq-mean-token-sum-norm` (Dr.GRPO, arXiv 2503.20783) divides by.
     """
     tokens: Counter[Hashable] = Counter()

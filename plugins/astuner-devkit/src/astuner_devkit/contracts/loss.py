@@ -97,7 +97,7 @@ class LossContract(Contract):
         found = self._compute(loss, tokens).gradient
         assert (found.abs() <= ABSOLUTE).all(), (
             f"{self._blame}: advantages that are all 0 gave the gradients {_format(found)}: multiply by `tokens.advantages`; a "
-            "divergence has keys of its own, trainer_common.use_kl_loss"
+            "divergence has its own keys, trainer_common.use_kl_loss"
         )
 
     @self_contained
