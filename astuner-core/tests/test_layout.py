@@ -62,7 +62,7 @@ FORBIDDEN = {
     "shared.processes": LEADERS | EPISODE_ROOMS,
 }
 BUDGETS: Mapping[str, int] = {
-    "astuner-core": 42600,
+    "astuner-core": 43000,
     "astuner-agents": 4850,
     "astuner-ajet": 1750,
     "astuner-algorithms": 250,
