@@ -99,7 +99,7 @@ def _read_loss(values: Keys) -> Keys:
         found |= {"data.max_response_length": values.get("max_completion_length", 512)}
     if loss == CLIPPED:
         return found
-    return found | {f"{ALGORITHM}.policy_loss": loss} | ({} if loss == "sapo" else _read_bounds(values))
+    return {**found, f"{ALGORITHM}.policy_loss": loss, **({} if loss == "sapo" else _read_bounds(values))}
 
 
 def _read_level(values: Keys) -> Keys:

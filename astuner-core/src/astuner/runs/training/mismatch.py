@@ -12,7 +12,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from astuner.contract.schema import Sample
-from astuner.runs.training.losses import MOST_LOG_RATIO
+from astuner.contract.protocols.losses import MOST_LOG_RATIO
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

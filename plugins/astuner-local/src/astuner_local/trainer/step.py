@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,7 +97,7 @@ def accumulate(
     old: Tensor | None = None,
     reference: Tensor | None = None,
     record: list[Tensor] | None = None,
-) -> Mapping[str, float]:
+) -> dict[str, float]:
     """Add the gradient of a pass to the parameters; return sums over its tokens, as `TOKEN_SUMS` names them, and `abs_max`.
 
     `old` [R] are the log-probabilities at the step's start; None when these are the current ones. `reference` [R] are those of
