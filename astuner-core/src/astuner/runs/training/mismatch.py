@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, field, frozen
 
-from astuner.contract.schema import Sample
 from astuner.contract.protocols.losses import MOST_LOG_RATIO
+from astuner.contract.schema import Sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
