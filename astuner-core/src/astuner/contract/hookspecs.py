@@ -189,7 +189,7 @@ class LossSpecs:
         """Make the policy gradient's loss of the run.
 
         When: once, when the backbone begins to train; most make it for a validation pass too.
-        Where: the driver, main thread; with `trinity` each process that trains.
+        Where: the driver, main thread; some backbones make one in each process that trains too.
         """
 
 

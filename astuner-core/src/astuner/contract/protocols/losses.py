@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST_LOG_RATIO = 20.0
-"""Log-ratios of two policies are held within ± this before `exp`, as in verl."""
+"""Log-ratios of two policies are held within ± this before `exp`."""
 
 
 @frozen(kw_only=True, eq=False)
