@@ -20,7 +20,7 @@ WINGS = frozenset({"contract", "settings", "model", "episodes", "runs", "shared"
 """Folders of rooms; whatever else lies in core is a room itself."""
 LEADERS = frozenset({"settings.planning", "runs.training", "runs.store", "runs.driver", "cli"})
 EPISODE_ROOMS = frozenset({"episodes.rollout", "model.gateway", "episodes.judging", "episodes.builtin"})
-MOST_MODULES_OF_A_RUN = 300
+MOST_MODULES_OF_A_RUN = 303
 """Imported by a run of one task with the backbone `debug`; to raise it is a decision. Which they are, and what imports each:
 `python benchmarks/imported_modules.py --tree`."""
 ONE_TASK = """

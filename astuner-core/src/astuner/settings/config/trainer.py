@@ -78,7 +78,6 @@ class Algorithm(OpenSection):
     filter_groups: FilterGroups = field(factory=FilterGroups)
     policy_loss: str = "ppo_clip"
     """The policy gradient's loss: `ppo_clip`, or an installed one."""
-    entropy_ctrl: EntropyControl = field(factory=EntropyControl)
     rollout_is: Literal["token", "sequence"] = "token"
     """What has an importance weight between sampler and trainer: each token, or the whole sample."""
     rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
@@ -94,6 +93,7 @@ class Algorithm(OpenSection):
     """The smallest such ratio for `…_k1`; null is 1 / `rollout_rs_threshold`."""
     overlong_filter: bool = False
     """Train no token of an agent one of whose answers in the episode was cut off at a length limit; its reward still counts."""
+    entropy_ctrl: EntropyControl = field(factory=EntropyControl)
 
 
 @frozen(kw_only=True)
