@@ -85,6 +85,8 @@ def test_greedy_rollouts_are_refused_for_training(native):
     [
         ("{trainer: {temperature: 0.5}}", "local.trainer.temperature", "rollout.temperature decides it"),
         ("{trainer: {dtype: float16}}", "local.trainer.dtype", "model.dtype decides"),
+        ("{trainer: {clip_ratio_high: 0.3}}", "local.trainer.clip_ratio_high", "trainer_common.clip_ratio_low, clip_ratio_high"),
+        ("{trainer: {rollout_is_threshold: 2.0}}", "local.trainer.rollout_is_threshold", "trainer_common.algorithm.rollout_is"),
         ("{trainer: {micro_batch_token: 5}}", "local.trainer.micro_batch_token", "no such native key"),
         ("{trainer: {micro_batch_tokens: many}}", "local.trainer.micro_batch_tokens", "expected"),
         ("{trainer: {logits_per_pass: 0}}", "local.trainer.logits_per_pass", ">= 1"),

@@ -75,6 +75,8 @@ ALIGNMENT = Alignment(
     frozen={
         **{f"trainer.{name}": SAMPLERS.format(name) for name in ("temperature", "top_p", "top_k")},
         **{f"trainer.{name}": reason for name, reason in AT_START.items()},
+        "trainer.clip_ratio_*": "trainer_common.clip_ratio_low, clip_ratio_high and clip_ratio_c decide",
+        "trainer.rollout_is_threshold": AT_START["correction"],
     },
     check=_check,
 )
