@@ -197,6 +197,9 @@ def test_bounds_of_another_loss_are_refused_with_where_its_own_are_set(problem: 
     [
         ({"rollout_is_lower": 0.5}, "rollout_is_lower", "has no effect without rollout_is_threshold."),
         ({"rollout_is_lower": 2.0, "rollout_is_threshold": 2.0}, "rollout_is_lower", "must be below rollout_is_threshold (2): 2"),
+        ({"rollout_is": "sequence"}, "rollout_is", "has no effect without rollout_is_threshold."),
+        ({"rollout_rs_threshold": 2.0}, "rollout_rs_threshold", "has no effect without rollout_rs."),
+        ({"entropy_ctrl": {"delta": 0.1}}, "entropy_ctrl.delta", "has no effect without entropy_ctrl.target."),
         ({"rollout_rs_lower": 0.5}, "rollout_rs_lower", "has no effect without rollout_rs: token_k1, seq_sum_k1 or seq_mean_k1."),
         (
             {"rollout_rs": "seq_mean_k3", "rollout_rs_lower": 0.5},

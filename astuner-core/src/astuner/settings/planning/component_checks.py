@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from astuner.settings.plugins.component import Component
 
 
+ALGORITHM = "trainer_common.algorithm"
 CLIPPED = "ppo_clip"
 CLIP_KEYS = tuple(f"trainer_common.clip_ratio_{end}" for end in ("low", "high", "c"))
 """The bounds of that loss."""
@@ -75,17 +76,23 @@ class ComponentChecks:
         name = CLIPPED if self.loss is None else self.loss.candidate.name
         for key in CLIP_KEYS if name != CLIPPED else ():
             if key in self.loaded.user_keys:
-                yield self._make_problem(key, f"belongs to the loss {CLIPPED}. Set trainer_common.algorithm.{name} instead.")
-        for kind, least in (("is", algorithm.rollout_is_threshold is None), ("rs", algorithm.rollout_rs is None)):
-            key = f"trainer_common.algorithm.rollout_{kind}_lower"
+                yield self._make_problem(key, f"belongs to the loss {CLIPPED}. Set {ALGORITHM}.{name} instead.")
+        measured_by_ratio = str(algorithm.rollout_rs).endswith("k1")
+        for name, needed, given in (
+            ("rollout_is", "rollout_is_threshold", algorithm.rollout_is_threshold is not None),
+            ("rollout_is_lower", "rollout_is_threshold", algorithm.rollout_is_threshold is not None),
+            ("rollout_rs_threshold", "rollout_rs", algorithm.rollout_rs is not None),
+            ("rollout_rs_lower", "rollout_rs: token_k1, seq_sum_k1 or seq_mean_k1", measured_by_ratio),
+            ("entropy_ctrl.delta", "entropy_ctrl.target", algorithm.entropy_ctrl.target is not None),
+            ("entropy_ctrl.most", "entropy_ctrl.target", algorithm.entropy_ctrl.target is not None),
+        ):
+            if not given and f"{ALGORITHM}.{name}" in self.loaded.user_keys:
+                yield self._make_problem(f"{ALGORITHM}.{name}", f"has no effect without {needed}.")
+        for kind in ("is", "rs"):
             lower, upper = (getattr(algorithm, f"rollout_{kind}_{end}") for end in ("lower", "threshold"))
-            if lower is None:
-                continue
-            if least or (kind == "rs" and not str(algorithm.rollout_rs).endswith("k1")):
-                needed = "rollout_is_threshold" if kind == "is" else "rollout_rs: token_k1, seq_sum_k1 or seq_mean_k1"
-                yield self._make_problem(key, f"has no effect without {needed}.")
-            elif lower >= upper:
-                yield self._make_problem(key, f"must be below rollout_{kind}_threshold ({upper:g}): {lower:g}")
+            if lower is not None and upper is not None and lower >= upper:
+                message = f"must be below rollout_{kind}_threshold ({upper:g}): {lower:g}"
+                yield self._make_problem(f"{ALGORITHM}.rollout_{kind}_lower", message)
 
     def _make_problem(self, key: str, message: str) -> Problem:
         return make_problem(f"{ROOT}.{key}", message, self.loaded.locate)
