@@ -15,16 +15,9 @@ LOOP_HONOURS: tuple[str, ...] = (
 
 LOSS_HONOURS: tuple[str, ...] = (
     "trainer_common.algorithm.policy_loss",
-    "trainer_common.algorithm.rollout_is",
-    "trainer_common.algorithm.rollout_is_threshold",
-    "trainer_common.algorithm.rollout_is_lower",
-    "trainer_common.algorithm.rollout_rs",
-    "trainer_common.algorithm.rollout_rs_threshold",
-    "trainer_common.algorithm.rollout_rs_lower",
+    "trainer_common.algorithm.rollout_*",
     "trainer_common.algorithm.entropy_ctrl.coeff",
-    "trainer_common.clip_ratio_low",
-    "trainer_common.clip_ratio_high",
-    "trainer_common.clip_ratio_c",
+    "trainer_common.clip_ratio_*",
 )
 """Those of a trainer that minimises `astuner.runs.training.losses`, apart from the divergence and `entropy_ctrl.target`."""
 
