@@ -66,7 +66,13 @@ def loss(tmp_path: Path) -> Callable[..., WeighedLoss]:
 
 
 def test_the_bounds_and_the_correction_are_those_of_the_run(loss: Callable[..., WeighedLoss]) -> None:
-    found = loss("clip_ratio_high=0.28", "algorithm.rollout_is=sequence", "algorithm.rollout_rs=seq_max_k3", kl_loss_coef=0.1)
+    found = loss(
+        "clip_ratio_high=0.28",
+        "algorithm.rollout_is=sequence",
+        "algorithm.rollout_is_threshold=2",
+        "algorithm.rollout_rs=seq_max_k3",
+        kl_loss_coef=0.1,
+    )
     options = found.options
     assert options.policy_loss == PpoClip(clip_ratio_high=0.28)
     assert (options.correction.rollout_is, options.correction.rollout_rs) == ("sequence", "seq_max_k3")
