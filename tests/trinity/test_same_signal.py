@@ -45,6 +45,7 @@ LOSSES = {
     "coupled": (
         f"trainer_common.algorithm.policy_loss={Path(__file__).parents[1] / 'support' / 'coupled_loss.py'}:Confident",
         "trainer_common.algorithm.rollout_is=sequence",
+        "trainer_common.algorithm.rollout_is_threshold=1.5",
         "trainer_common.algorithm.rollout_rs=token_k1",
         "trainer_common.algorithm.rollout_rs_threshold=4.0",
         "trainer_common.algorithm.entropy_ctrl.coeff=0.05",
