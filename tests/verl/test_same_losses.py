@@ -1,10 +1,8 @@
-"""Losses, corrections and estimators are those of verl, and losses those of TRL: the same values and gradients on ragged rows."""
+"""Losses, corrections and estimators are those of verl: the same values and gradients on ragged rows."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from importlib.util import find_spec
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -19,7 +17,6 @@ from astuner_algorithms.estimators import Opo, PassAtK
 from astuner_algorithms.losses import Cispo, Dppo, Gmpo, Gspo, Sapo
 
 pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
-needs_trl = pytest.mark.skipif(find_spec("trl") is None, reason="trl is not installed")
 
 LOW, HIGH, C = 0.15, 0.25, 3.0
 BOUNDS = {"clip_ratio_low": LOW, "clip_ratio_high": HIGH}
@@ -36,16 +33,6 @@ VERL: dict[str, tuple[PolicyLoss, str]] = {
     "dppo_kl": (Dppo(Dppo.Options(**BOUNDS_OF_DIVERGENCES, divergence="kl")), TOKENS),
 }
 """By the names of verl's registry."""
-TRL: dict[str, tuple[PolicyLoss, str, dict[str, Any]]] = {
-    "grpo": (PpoClip(**BOUNDS, clip_ratio_c=C), SAMPLES, {"loss_type": "grpo"}),
-    "dapo": (PpoClip(**BOUNDS, clip_ratio_c=C), TOKENS, {"loss_type": "dapo"}),
-    "gspo": (Gspo(Gspo.Options(**BOUNDS)), SAMPLES, {"loss_type": "grpo", "importance_sampling_level": "sequence"}),
-    # TRL's bound is the largest weight itself, and there is no smallest one.
-    "cispo": (Cispo(Cispo.Options(clip_ratio_high=HIGH)), TOKENS, {"loss_type": "cispo", "epsilon_high": 1 + HIGH}),
-    "sapo": (Sapo(), SAMPLES, {"loss_type": "sapo"}),
-    "gmpo": (Gmpo(Gmpo.Options(**BOUNDS_OF_LOGS)), SAMPLES, {}),
-}
-"""By what TRL calls them, with the options that say so."""
 
 
 def compute_ours(loss: PolicyLoss, tokens: TrainedTokens, aggregation: str) -> tuple[float, Any]:
@@ -98,54 +85,6 @@ def test_the_loss_is_that_of_verl(name: str, spread: float, seed: int) -> None:
         loss_agg_mode=aggregation,
         config=config,
     )
-    assert_same(compute_ours(loss, tokens, aggregation), theirs, leaf)
-
-
-@needs_trl
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("spread", [0.05, 0.5, 2.0])
-@pytest.mark.parametrize("name", TRL)
-def test_the_loss_is_that_of_trl(name: str, spread: float, seed: int) -> None:
-    import torch
-    from trl.experimental.gmpo.gmpo_trainer import GMPOTrainer
-    from trl.trainer.grpo_trainer import GRPOTrainer
-
-    loss, aggregation, options = TRL[name]
-    tokens = make_tokens(seed, spread)
-    logp, old, _, mask, leaf = pad(tokens)
-    trainer = SimpleNamespace(
-        _get_per_token_logps_and_entropies=lambda *_, **__: (logp, torch.zeros_like(old), None),
-        model=SimpleNamespace(training=True),
-        accelerator=SimpleNamespace(num_processes=1, gather=lambda value: value, reduce=lambda value, reduction: value),
-        args=SimpleNamespace(
-            delta=C, steps_per_generation=1, sapo_temperature_pos=1.0, sapo_temperature_neg=1.05, use_bias_correction_kl=False
-        ),
-        _metrics=defaultdict(lambda: defaultdict(list)),
-        **{
-            "importance_sampling_level": "token",
-            "epsilon_low": LOW,
-            "epsilon_high": HIGH,
-            "beta": 0.0,
-            "top_entropy_quantile": 1.0,
-            "off_policy_mask_threshold": None,
-            "current_gradient_accumulation_steps": 1,
-            "use_vllm": False,
-            "aux_loss_enabled": False,
-            "_entropy_bonus_enabled": False,
-        }
-        | options,
-    )
-    ids = torch.zeros(mask.shape, dtype=torch.int64)
-    inputs = {
-        "prompt_ids": ids[:, :1],
-        "prompt_mask": ids[:, :1] + 1,
-        "completion_ids": ids,
-        "completion_mask": mask.double(),
-        "advantages": torch.stack([tokens.advantages[tokens.samples == sample][0] for sample in range(len(LENGTHS))]),
-        "old_per_token_logps": old,
-        "num_items_in_batch": mask.sum(),
-    }
-    theirs = (GMPOTrainer if name == "gmpo" else GRPOTrainer)._compute_loss(trainer, None, inputs)
     assert_same(compute_ours(loss, tokens, aggregation), theirs, leaf)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from attrs import evolve
 
 from astuner.contract.protocols import TrainedTokens
 from astuner.runs.training import Correction, LossOptions, compute_token_shares, token_terms
@@ -33,17 +34,18 @@ SEQUENCE = {"importance_sampling_level": "sequence", "epsilon": 0.05}
 
 
 @cache
-def read_trainer() -> ast.ClassDef:
-    """Return the source of TRL's trainer, whose imports need not be installed."""
+def read_trainer(path: str = "trainer/grpo_trainer.py", name: str = "GRPOTrainer") -> ast.ClassDef:
+    """Return the source of a trainer of TRL, whose imports need not be installed."""
     found = find_spec("trl")
     if found is None or found.origin is None:
         pytest.skip("needs the files of trl 1.16: pip install --no-deps trl==1.16.0")
-    source = (Path(found.origin).parent / "trainer" / "grpo_trainer.py").read_text(encoding="utf-8")
-    return next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "GRPOTrainer")
+    source = (Path(found.origin).parent / path).read_text(encoding="utf-8")
+    return next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name)
 
 
-def method(name: str) -> ast.FunctionDef:
-    return next(node for node in read_trainer().body if isinstance(node, ast.FunctionDef) and node.name == name)
+def method(name: str, trainer: ast.ClassDef | None = None) -> ast.FunctionDef:
+    body = (trainer or read_trainer()).body
+    return next(node for node in body if isinstance(node, ast.FunctionDef) and node.name == name)
 
 
 def execute(nodes: list[Any], **names: Any) -> dict[str, Any]:
@@ -64,7 +66,9 @@ def batch() -> SimpleNamespace:
     )
 
 
-def compute_theirs(file: Mapping[str, Any], batch: SimpleNamespace) -> tuple[torch.Tensor, torch.Tensor]:
+def compute_theirs(
+    file: Mapping[str, Any], batch: SimpleNamespace, trainer_class: ast.ClassDef | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the loss of TRL's own function, and its gradient at the log-probabilities."""
     high = file.get("epsilon_high")
     args = SimpleNamespace(delta=file.get("delta"), sapo_temperature_pos=file.get("sapo_temperature_pos", 1.0))
@@ -108,7 +112,7 @@ def compute_theirs(file: Mapping[str, Any], batch: SimpleNamespace) -> tuple[tor
     }
     if trainer.use_vllm and trainer.vllm_importance_sampling_correction:
         inputs["importance_sampling_ratio"] = compute_their_weights(trainer, batch, mask)
-    function = execute([method("_compute_loss")], torch=torch, math=math, nanmin=torch.min, nanmax=torch.max)["_compute_loss"]
+    function = execute([method("_compute_loss", trainer_class)], torch=torch, math=math, nanmin=torch.min, nanmax=torch.max)["_compute_loss"]
     loss = function(trainer, SimpleNamespace(training=True), inputs)
     return loss.detach(), torch.autograd.grad(loss, leaf)[0]
 
@@ -143,6 +147,10 @@ def read_options(file: Mapping[str, Any]) -> tuple[LossOptions, Config]:
 
 def compute_ours(file: Mapping[str, Any], batch: SimpleNamespace) -> tuple[torch.Tensor, torch.Tensor]:
     options, config = read_options(file)
+    return minimise(options, config, batch)
+
+
+def minimise(options: LossOptions, config: Config, batch: SimpleNamespace) -> tuple[torch.Tensor, torch.Tensor]:
     rows: Any = [
         SimpleNamespace(group="g", sample=SimpleNamespace(episode_id=str(number), agent="a", trained=length))
         for number, length in enumerate(LENGTHS)
@@ -201,6 +209,21 @@ FILES: list[dict[str, Any]] = [
 def test_a_file_of_trl_has_its_loss_and_its_gradient(file: dict[str, Any], batch: SimpleNamespace) -> None:
     (ours, gradient), (theirs, expected) = compute_ours({**BATCH, **file}, batch), compute_theirs(file, batch)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    assert torch.allclose(gradient, expected, rtol=1e-4, atol=1e-7)
+    assert expected.abs().max() > 1e-4
+
+
+def test_the_geometric_mean_of_a_sample_is_that_of_its_trainer(batch: SimpleNamespace) -> None:
+    """No file of TRL names it: it is a trainer of its own."""
+    gmpo = pytest.importorskip("astuner_algorithms.losses").Gmpo
+    file = {**BATCH, "loss_type": "grpo", "epsilon": 0.1, "epsilon_high": 0.3, "mask_truncated_completions": False}
+    options, config = read_options(file)
+    options = evolve(options, policy_loss=gmpo(gmpo.Options(clip_log_ratio_low=0.1, clip_log_ratio_high=0.3)))
+    ours, gradient = minimise(options, config, batch)
+    theirs, expected = compute_theirs(file, batch, read_trainer("experimental/gmpo/gmpo_trainer.py", "GMPOTrainer"))
+    # There the mean of no log-ratio is 0, and a masked sample adds minus its advantage: a constant.
+    constant = -sum(advantage for advantage, length in zip(ADVANTAGES, LENGTHS, strict=True) if not length) / len(LENGTHS)
+    assert ours.item() + constant == pytest.approx(theirs.item(), rel=1e-5)
     assert torch.allclose(gradient, expected, rtol=1e-4, atol=1e-7)
     assert expected.abs().max() > 1e-4
 
