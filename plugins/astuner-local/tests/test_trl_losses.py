@@ -112,8 +112,8 @@ def compute_theirs(
     }
     if trainer.use_vllm and trainer.vllm_importance_sampling_correction:
         inputs["importance_sampling_ratio"] = compute_their_weights(trainer, batch, mask)
-    function = execute([method("_compute_loss", trainer_class)], torch=torch, math=math, nanmin=torch.min, nanmax=torch.max)["_compute_loss"]
-    loss = function(trainer, SimpleNamespace(training=True), inputs)
+    functions = execute([method("_compute_loss", trainer_class)], torch=torch, math=math, nanmin=torch.min, nanmax=torch.max)
+    loss = functions["_compute_loss"](trainer, SimpleNamespace(training=True), inputs)
     return loss.detach(), torch.autograd.grad(loss, leaf)[0]
 
 

@@ -16,8 +16,9 @@ from astuner_verl.process_environment import build_environment
 from astuner_verl.watch import silence_s
 
 
-def installed(monkeypatch: pytest.MonkeyPatch, version: str | None) -> None:
+def installed(monkeypatch: pytest.MonkeyPatch, verl: str | None, trl: str | None = None) -> None:
     def answer(name: str) -> str:
+        version = {"verl": verl, "trl": trl}[name]
         if version is None:
             raise importlib.metadata.PackageNotFoundError(name)
         return version
@@ -42,6 +43,19 @@ def test_a_verl_that_is_driven(monkeypatch: pytest.MonkeyPatch, version: str) ->
 def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, version: str | None, said: str) -> None:
     installed(monkeypatch, version)
     with pytest.raises(UsageError, match=said.replace(".", r"\.")):
+        check_versions()
+
+
+@pytest.mark.parametrize("version", ["0.27.0", "1.12.0"])
+def test_a_trl_that_has_what_verl_imports(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    installed(monkeypatch, "0.9.1", version)
+    check_versions()
+
+
+@pytest.mark.parametrize("version", ["1.13.0", "1.16.0"])
+def test_a_trl_beside_which_verl_does_not_start_is_refused(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    installed(monkeypatch, "0.9.1", version)
+    with pytest.raises(UsageError, match=rf"trl {version} is installed, beside which no worker of verl 0\.9\.1 starts.*'trl<1\.13'"):
         check_versions()
 
 

@@ -22,6 +22,8 @@ from astuner_verl.process_environment import WANTED, Device, build_environment
 
 CLIENT = "ray://"
 KEY = "VLLM_API_KEY"
+FIRST_TRL_WITHOUT_VALUE_HEAD = "1.13"
+"""verl's workers import `AutoModelForCausalLMWithValueHead` of any TRL that is installed."""
 CPUS_A_WORKER = 3
 """CPUs that verl's placement groups request per GPU."""
 
@@ -38,10 +40,11 @@ class Cluster:
 
 
 def check_versions() -> None:
-    """Raise `UsageError` for an unsupported verl; imports nothing heavy."""
+    """Raise `UsageError` for an unsupported verl, and for a TRL that keeps it from starting; imports nothing heavy."""
     from importlib.metadata import PackageNotFoundError, version
 
     from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
     try:
         found = version("verl")
@@ -49,6 +52,12 @@ def check_versions() -> None:
         raise UsageError(f"the backbone 'verl' needs verl, which is not installed: pip install '{WANTED}'") from error
     if not SpecifierSet(WANTED.removeprefix("verl")).contains(found, prereleases=True):
         raise UsageError(f"verl {found} is installed; the backbone 'verl' drives {WANTED}: pip install '{WANTED}'")
+    with suppress(PackageNotFoundError):
+        if Version(beside := version("trl")) >= Version(FIRST_TRL_WITHOUT_VALUE_HEAD):
+            raise UsageError(
+                f"trl {beside} is installed, beside which no worker of verl {found} starts, whether it uses TRL or not: "
+                f"pip uninstall trl, or pip install 'trl<{FIRST_TRL_WITHOUT_VALUE_HEAD}'"
+            )
 
 
 def check_address() -> None:
