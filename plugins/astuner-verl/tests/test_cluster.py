@@ -55,7 +55,7 @@ def test_a_trl_that_has_what_verl_imports(monkeypatch: pytest.MonkeyPatch, versi
 @pytest.mark.parametrize("version", ["1.13.0", "1.16.0"])
 def test_a_trl_beside_which_verl_does_not_start_is_refused(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     installed(monkeypatch, "0.9.1", version)
-    with pytest.raises(UsageError, match=rf"trl {version} is installed, beside which no worker of verl 0\.9\.1 starts.*'trl<1\.13'"):
+    with pytest.raises(UsageError, match=rf"trl {version} is installed, beside which no worker of verl.*'trl<1\.13'"):
         check_versions()
 
 
