@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from astuner.contract.protocols import EstimatorTraits
+from astuner.contract.protocols import EstimatorTraits, Outcome, Streams
 from astuner.episodes.judging.estimators import (
     DrGrpo,
     ReinforcePlusPlus,
@@ -138,7 +138,81 @@ class OnePerEpisode(Centred):
         return self.advantages(groups)
 
 
+class Imitates:
+    """Gives all the same streams."""
+
+    traits = EstimatorTraits(gives_streams=True, beyond_advantages=True)
+
+    def signal(self, groups: Sequence[Sequence[Outcome]]) -> Sequence[Sequence[Streams]]:
+        return [[self.of(outcome) for outcome in siblings] for siblings in groups]
+
+    def of(self, outcome: Outcome) -> Streams:
+        return Streams(likelihood=outcome.reward)
+
+
+class ImitatesInSecret(Imitates):
+    traits = EstimatorTraits(gives_streams=True)
+
+
+class OnePerCall(Imitates):
+    def of(self, outcome: Outcome) -> Streams:
+        return Streams(advantages=np.zeros(len(outcome.episode.calls)))
+
+
+class NotFinite(Imitates):
+    def of(self, outcome: Outcome) -> Streams:
+        return Streams(likelihood=np.nan)
+
+
+class OneGroupTooFew(Imitates):
+    def signal(self, groups: Sequence[Sequence[Outcome]]) -> Sequence[Sequence[Streams]]:
+        return super().signal(groups)[1:]
+
+
+class NoReference(Imitates):
+    def of(self, outcome: Outcome) -> Streams:
+        return Streams(divergence=1.0, reference="reference")
+
+
+class CountsInSecret(Imitates):
+    seen = 0
+
+    def of(self, outcome: Outcome) -> Streams:
+        self.seen += 1
+        return Streams(advantages=float(self.seen))
+
+
+class ForgetsItsCount(CountsInSecret):
+    traits = EstimatorTraits(gives_streams=True, keeps_state=True)
+
+    def get_state(self) -> Any:
+        return {}
+
+    def set_state(self, state: Any) -> None:
+        pass
+
+
+class Counts(ForgetsItsCount):
+    def get_state(self) -> Any:
+        return {"seen": self.seen}
+
+    def set_state(self, state: Any) -> None:
+        self.seen = state["seen"]
+
+
+class NoSignal(Imitates):
+    signal = None  # type: ignore[assignment]
+
+
 BAD = [
+    ("test_it_is_an_estimator", NoSignal, "signal"),
+    ("test_streams_are_whole", ImitatesInSecret, "its traits must say beyond_advantages=True"),
+    ("test_streams_are_whole", OnePerCall, "gave an array of shape [1] as advantages for 0 trained tokens"),
+    ("test_streams_are_whole", NotFinite, "gave a number that is not finite as likelihood"),
+    ("test_streams_are_whole", OneGroupTooFew, "must return one Streams per outcome, group by group"),
+    ("test_streams_are_whole", NoReference, "named the reference 'reference'; scored are: none"),
+    ("test_a_state_goes_on", CountsInSecret, "write `traits = EstimatorTraits(keeps_state=True, …)`"),
+    ("test_a_state_goes_on", ForgetsItsCount, "return all that it remembers"),
     ("test_it_is_an_estimator", TakesOneGroup, "core calls advantages(groups), but its signature differs"),
     ("test_its_loss_aggregation_is_known", OddAggregation, "default_loss_agg_mode is 'mean'; use one of token-mean, "),
     (
@@ -177,8 +251,9 @@ def test_each_rule_has_a_bad_estimator() -> None:
     assert {rule for rule, _, _ in BAD} == set(list_rules(EstimatorContract)) - set(list_rules(Contract))
 
 
-def test_a_good_estimator_keeps_all_rules() -> None:
-    assert {"passed"} == {outcome.status for outcome in run_contract(contract_of(Centred))}
+@pytest.mark.parametrize("estimator", [Centred, Imitates, Counts])
+def test_a_good_estimator_keeps_all_rules(estimator: type) -> None:
+    assert {"passed"} == {outcome.status for outcome in run_contract(contract_of(estimator))}
 
 
 def test_all_rules_of_estimators_need_nothing_from_the_author() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 from numpy.typing import NDArray
 from transformers.utils.logging import disable_progress_bar
 
@@ -53,6 +53,8 @@ class Learner:
         weighs_entropy=True,
         records_tokens=True,
         scores_samples=True,
+        scores_with_models=True,
+        weighs_streams=True,
     )
 
     model: Any
@@ -101,6 +103,11 @@ class Learner:
         """Return, per sample, the log-probability of each of its trained tokens."""
         with self.settings.hold():
             return self.trainer.score(samples, sampling)
+
+    def score_with(self, model: str, samples: Sequence[Sample], sampling: Sampling) -> list[NDArray[np.float64]]:
+        """Return, per sample, another model's log-probability of each of its trained tokens."""
+        with self.settings.hold():
+            return self.trainer.score(samples, sampling, by=model)
 
     def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step."""
@@ -151,6 +158,8 @@ def open_learner(
     # It helps to find a read of what was never written, and costs a sweep over each new tensor.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # set by name
     torch_settings = TorchSettings.read()
+    scorers = read_traits(estimator, EstimatorTraits).scored_by if trains else ()
+    uses_reference = _uses_reference(run, options) or "reference" in scorers
     control.notify(f"loading {checkpoint or config.model.path}", "info")
     torch.manual_seed(run.seed)  # new adapters are drawn at random
     begins_adapted = (Path(config.model.path) / ADAPTER_FILE).is_file()
@@ -159,7 +168,7 @@ def open_learner(
         # The run's reference are the adapters that it began with, also when it goes on from a checkpoint.
         model = load_model(config.model.path, device=device, **settings)
         _check_targets(run, model)
-        reference = copy_trained(model) if _uses_reference(run, options) else None
+        reference = copy_trained(model) if uses_reference else None
         if checkpoint is not None:
             load_adapter_weights(model, checkpoint)
     else:
@@ -171,9 +180,13 @@ def open_learner(
     path = str(checkpoint or config.model.path) if whole else _find_tokenizer(config.model.path)
     renderer = load_renderer(path, **config.model.rendering)
     check_tokenizer(model, renderer, path)
-    if trains and whole and _uses_reference(run, options):
+    if trains and whole and uses_reference:
         reference = load_model(config.model.path, settings["dtype"], weight_dtype=options.weight_dtype, device=device)
     trainer = Trainer(model, options, reference=reference)
+    for name in scorers:
+        if name != "reference":
+            control.notify(f"loading {name}, which scores what is sampled", "info")
+            trainer.add_scorer(name, _load_scorer(run, name, renderer, dtype=settings["dtype"], device=device))
     if checkpoint is not None and trains:
         if not (checkpoint / TRAINER_STATE).is_dir():
             raise UsageError(f"{checkpoint}: holds no {TRAINER_STATE}/, so training cannot continue from it")
@@ -187,6 +200,23 @@ def open_learner(
         recipe=recipe,
         settings=torch_settings,
     )
+
+
+def _load_scorer(run: RunInfo, path: str, renderer: TemplateRenderer, **settings: Any) -> Any:
+    """Load a model that scores what the trained one samples; raises `ConfigError` if it reads other ids."""
+    from astuner.model.rendering import load_renderer
+
+    key = f"astuner.trainer_common.algorithm.{run.config.trainer_common.algorithm.adv_estimator}"
+    try:
+        model = load_model(path, **settings)
+        own, others = (one.tokenizer.get_vocab() for one in (renderer, load_renderer(_find_tokenizer(path))))
+    except ConfigError as error:
+        raise ConfigError([evolve(problem, key=key) for problem in error.problems]) from error
+    if own != others:
+        token, like = sorted(own.items() ^ others.items())[0][0], run.config.model.path
+        message = f"{path} has another tokenizer than {like}, such as for {token!r}: name a model of the same family"
+        raise ConfigError([Problem(key=key, message=message)])
+    return model
 
 
 def _find_tokenizer(path: str) -> str:

@@ -10,6 +10,7 @@ import torch
 from attrs import evolve
 
 from astuner.contract.protocols import LossTraits
+from astuner.contract.schema import Sampling
 from astuner.runs.training import Correction
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer
@@ -159,3 +160,54 @@ def test_a_state_says_nothing_of_the_loss_object(make_model, make_groups, tmp_pa
     again = Trainer(make_model(), TrainerOptions(policy_loss=Reinforce(), correction=Correction(rollout_is_threshold=2.0)))
     again.load(tmp_path)
     assert again.step == 1
+
+
+@pytest.mark.parametrize("share_prefixes", [True, False])
+@pytest.mark.parametrize("kind", ["low_var_kl", "mse"])
+def test_what_an_estimator_adds_is_part_of_the_loss(make_model, make_groups, gradients, difference, pieces, kind, share_prefixes):
+    model, rows = make_model(), make_groups()
+    draws = np.random.default_rng(1)
+    names = ("likelihood", "divergence", "reference")
+    for number in range(1, len(rows)):  # the first has advantages alone, the last no advantage
+        streams = {name: draws.normal(-3.0 if name == "reference" else 0.0, 1.0, rows[number].sample.trained) for name in names}
+        rows[number] = evolve(rows[number], **streams)
+    rows[-1] = evolve(rows[-1], advantage=0.0)
+    given = {"policy_loss": Reinforce(), "kl_loss_type": kind, "share_prefixes": share_prefixes, **pieces}
+    (found,) = gradients(model, rows, **given)
+
+    def compute(row, logp, entropy, sampler):
+        loss = -row.advantage * logp
+        if not row.others:
+            return loss
+        likelihood, weight, reference = (torch.from_numpy(row.others[name]) for name in names)
+        apart = logp - reference
+        k3 = ((-apart).exp() - 1 + apart).clamp(max=10.0)
+        return loss - likelihood * logp + weight * (k3 if kind == "low_var_kl" else 0.5 * apart.square())
+
+    assert difference(found, _expected(model, rows, compute)) < CLOSE
+
+
+def test_imitation_alone_makes_a_step_and_is_measured(make_model, make_groups):
+    rows = [evolve(row, advantage=0.0) for row in make_groups()]
+    trainer = Trainer(make_model(), TrainerOptions(lr=3e-3))
+    assert "loss/likelihood" not in trainer.update(rows, 1)
+    imitated = [evolve(row, likelihood=np.ones(row.sample.trained)) for row in rows]
+    first, second = (trainer.update(imitated, step) for step in (2, 3))
+    assert first["signal/updates"] == 1
+    assert first["loss/likelihood"] > second["loss/likelihood"] > 0
+
+
+def test_other_models_score_what_was_sampled(make_model, make_groups):
+    trainer, other = Trainer(make_model(), TrainerOptions()), make_model()
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(1.5)
+    samples = [row.sample for row in make_groups()]
+    expected = Trainer(other, TrainerOptions()).score(samples, Sampling(temperature=0.8))
+    trainer.add_scorer("other", other)
+    found = trainer.score(samples, Sampling(temperature=0.8), by="other")
+    own = trainer.score(samples, Sampling(temperature=0.8))
+    for ours, theirs, mine in zip(found, expected, own, strict=True):
+        assert ours.tolist() == theirs.tolist() != mine.tolist()
+    with pytest.raises(ValueError, match="no model 'third'"):
+        trainer.score(samples, Sampling(), by="third")

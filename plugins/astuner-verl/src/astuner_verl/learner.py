@@ -92,6 +92,7 @@ class VerlLearner:
             compares_with_reference=True,
             records_tokens=True,
             weighs_entropy=True,
+            weighs_streams=True,
         )
 
     def own_engine(self) -> VerlEngine:
@@ -205,7 +206,7 @@ class VerlLearner:
         mode = cast("Aggregation", get(self.native, f"{ACTOR}.loss_agg_mode"))
         counted = compute_token_shares(part, mode, self.run.config.data.max_response_length)
         shares = dict(zip(map(id, part), counted, strict=True))
-        return [train_row(row.sample, row.spread(), shares[id(row)], numbers[id(row)]) for row in live]
+        return [train_row(row.sample, row.spread(), shares[id(row)], numbers[id(row)], row.others) for row in live]
 
     def _means(self, sums: dict[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
         metrics = {"tokens/computed": sums.pop("computed", 0.0)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from astuner.contract.protocols import TrainedTokens
-from astuner.runs.training import LossOptions, token_terms
+from astuner.runs.training import LossOptions, TokenStreams, token_terms
+from astuner_verl.rows import STREAMS
 from astuner_verl.token_record import NUMBERS
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ def compute_weighed_loss(
         advantages=advantages,
         samples=samples,
     )
-    terms = token_terms(tokens, shares=shares, options=options, reference=reference)
+    streams = None
+    if STREAMS[0] in data:
+        streams = TokenStreams(**{name: _pad(data[name], padded)[kept].to(now.dtype) for name in STREAMS})
+    terms = token_terms(tokens, shares=shares, options=options, reference=reference, streams=streams)
     loss = terms.add_up(logp, shares)
     entropy = model_output.get("entropy")
     entropy = None if entropy is None else no_padding_2_padding(entropy, data)[kept].to(now.dtype)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from astuner.contract.schema import Sample
 from astuner_verl.shared_prefixes.layout import count_packed
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 STRETCH = "stretch"
 """The field with what `choose_units` returns last."""
+STREAMS = ("likelihood", "divergence", "reference")
+"""The fields of what an estimator adds to the loss."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -37,12 +39,20 @@ class TrainRow:
     """Factor of each trained token's loss."""
     number: int = -1
     """Which of the step's rows it is, if the values of its tokens are recorded."""
+    streams: Mapping[str, NDArray[np.float32]] = field(factory=dict)
+    """[n - start], by the fields of `TokenStreams`; those that are missing are 0."""
 
 
-def train_row(sample: Sample, advantages: NDArray[np.float64] | float = 0.0, share: float = 0.0, number: int = -1) -> TrainRow:
+def train_row(
+    sample: Sample,
+    advantages: NDArray[np.float64] | float = 0.0,
+    share: float = 0.0,
+    number: int = -1,
+    streams: Mapping[str, NDArray[np.float64]] | None = None,
+) -> TrainRow:
     """Make a row from a sample with at least one trained token; tokens after the last of these are dropped.
 
-    `advantages` are those of the trained tokens.
+    `advantages` and `streams` are those of the trained tokens.
 
     Raises `ValueError` for a first id that is trained: nothing precedes it.
     """
@@ -50,16 +60,21 @@ def train_row(sample: Sample, advantages: NDArray[np.float64] | float = 0.0, sha
     start, end = int(trained[0]), int(trained[-1]) + 1
     if start == 0:
         raise ValueError(f"sample of episode {sample.episode_id!r}: its first id is marked as trained, but nothing precedes it")
-    spread = np.zeros(end - start, np.float32)
-    spread[sample.mask[start:end]] = advantages
+
+    def spread(values: NDArray[np.float64] | float) -> NDArray[np.float32]:
+        placed = np.zeros(end - start, np.float32)
+        placed[sample.mask[start:end]] = values
+        return placed
+
     return TrainRow(
         ids=sample.ids[:end].astype(np.int64),
         start=start,
         mask=sample.mask[start:end],
         logprobs=np.where(sample.mask[start:end], sample.logprobs[start:end], 0).astype(np.float32),
-        advantages=spread,
+        advantages=spread(advantages),
         share=share,
         number=number,
+        streams={name: spread(values) for name, values in (streams or {}).items()},
     )
 
 
@@ -119,7 +134,8 @@ def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings
     """Return a TensorDict of the rows in an order, with `settings`; padding is the shortest row, untrained.
 
     Fields are nested tensors: `input_ids`, `position_ids` [n], and over the answer, [n - start], `prompts`' counterpart
-    `responses`, `response_mask`, `loss_mask`, `rollout_log_probs`, `advantages`, `shares`. `numbers` [rows] is plain.
+    `responses`, `response_mask`, `loss_mask`, `rollout_log_probs`, `advantages`, `shares`, and `STREAMS` if a row has some.
+    `numbers` [rows] is plain.
     """
     import torch
     from verl.utils import tensordict_utils as tu
@@ -132,6 +148,10 @@ def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings
         tensors = [torch.tensor(value, dtype=dtype) for value in values]
         return torch.nested.as_nested_tensor(tensors, layout=torch.jagged)
 
+    def spread_stream(row: TrainRow, name: str) -> Any:
+        return row.streams.get(name, np.zeros_like(row.logprobs))
+
+    given = STREAMS if any(row.streams for row in rows) else ()
     masks = [row.mask if real else np.zeros_like(row.mask) for row, real in chosen]
     fields = {
         "prompts": to_nested([row.ids[: row.start] for row, _ in chosen], torch.int64),
@@ -143,6 +163,7 @@ def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings
         "rollout_log_probs": to_nested([row.logprobs for row, _ in chosen], torch.float32),
         "advantages": to_nested([row.advantages for row, _ in chosen], torch.float32),
         "shares": to_nested([mask * row.share for (row, _), mask in zip(chosen, masks, strict=True)], torch.float32),
+        **{name: to_nested([spread_stream(row, name) for row, _ in chosen], torch.float32) for name in given},
         NUMBERS: torch.tensor([row.number if real else -1 for row, real in chosen]),
     }
     return tu.get_tensordict(tensor_dict=fields, non_tensor_dict=settings)

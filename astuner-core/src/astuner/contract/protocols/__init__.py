@@ -22,9 +22,11 @@ from astuner.contract.protocols.components import (
     JudgeTraits,
     Logger,
     LoggerTraits,
+    Outcome,
     Reader,
     ReaderTraits,
     Sampled,
+    Streams,
 )
 from astuner.contract.protocols.engine import Engine, EngineAccess, EngineTraits, MakeEngine, Say, SettledValue, settle_sequences
 from astuner.contract.protocols.losses import LossTraits, PolicyLoss, TrainedTokens
@@ -92,6 +94,7 @@ __all__ = [
     "MakeEnvironment",
     "MakeTracker",
     "Miss",
+    "Outcome",
     "OwnVenv",
     "PolicyLoss",
     "Reader",
@@ -104,6 +107,7 @@ __all__ = [
     "Sandboxes",
     "Say",
     "SettledValue",
+    "Streams",
     "TaskSource",
     "TinyModelJob",
     "Tracked",

@@ -133,10 +133,60 @@ class EstimatorTraits:
     """`token_advantages(groups, returns)`: return one advantage per trained token, in the shapes of `returns`; called in place of
     `advantages`. `groups` are the rewards, as there. `returns` has, for each of them, a 1-D array with one number per trained
     token, in order: the reward, less the penalties from that token on. Without `use_kl_in_reward` all are the reward itself."""
+    gives_streams: bool = promise("signal")
+    """`signal(groups: Sequence[Sequence[Outcome]]) -> Sequence[Sequence[Streams]]`: return what each token counts in each term of
+    the loss, in the shapes of `groups`; called in place of `advantages`, which it then need not have."""
+    beyond_advantages: bool = field(default=False, validator=FLAG)
+    """Whether its streams have a likelihood or a divergence, which not every trainer takes."""
+    scored_by: tuple[str, ...] = field(default=(), validator=NAMES)
+    """The models whose log-probabilities of the sampled tokens it reads: `reference`, that of the run, or paths of models."""
+    keeps_state: bool = promise("get_state", "set_state")
+    """`get_state() -> Any` and `set_state(state)`: what it remembers from step to step, as JSON; in every checkpoint."""
+
+
+@frozen(kw_only=True, eq=False)
+class Outcome:
+    """One agent of a rewarded episode: one of those that are compared. Arrays are [trained tokens], in order."""
+
+    episode: Episode
+    """With the components of its verdict, and what its environment reported: `episode.output.metadata["rewards"]` per step."""
+    agent: str
+    reward: float
+    """Less all penalties"""
+    returns: NDArray[np.float64]
+    """The reward, less the penalties from each token on"""
+    logprobs: NDArray[np.float64]
+    """log μ, as the engine recorded it"""
+    calls: NDArray[np.int64]
+    """The call (`Call.index`) that sampled each token"""
+    scores: Mapping[str, NDArray[np.float64]] = field(factory=dict)
+    """log-probabilities by each model of `EstimatorTraits.scored_by`, at the temperature of the rollouts"""
+
+    @property
+    def tokens(self) -> int:
+        """Number of trained tokens; 0 if none of its tokens is trained."""
+        return len(self.calls)
+
+
+@frozen(kw_only=True, eq=False)
+class Streams:
+    """The signal of an outcome's trained tokens: each a number for all of them, or an array [trained tokens]."""
+
+    advantages: float | NDArray[np.float64] = 0.0
+    """A, in the policy gradient's loss"""
+    likelihood: float | NDArray[np.float64] = 0.0
+    """w in -w·log π: what is imitated"""
+    divergence: float | NDArray[np.float64] = 0.0
+    """w in w·KL(π‖ρ), by the estimator `kl_loss_type`"""
+    reference: str = ""
+    """Which of the scores is log ρ; needed for a divergence"""
 
 
 class Estimator(Protocol):
-    """Turns rewards into advantages. Runs in the driver, on plain numpy arrays. It may have `traits` (`EstimatorTraits`)."""
+    """Turns rewards into advantages, or episodes into streams. Runs in the driver, on numpy arrays.
+
+    It may have `traits` (`EstimatorTraits`), which may depend on its options.
+    """
 
     def advantages(self, groups: Sequence[NDArray[np.float64]]) -> Sequence[NDArray[np.float64]]:
         """Return one advantage per reward, in the same shapes: a 1-D array per group of siblings."""

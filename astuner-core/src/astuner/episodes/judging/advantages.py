@@ -9,7 +9,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from astuner.contract.protocols import Estimator, EstimatorTraits
+from astuner.contract.errors import PluginError
+from astuner.contract.protocols import Estimator, EstimatorTraits, Outcome, Streams
 from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Sample
 from astuner.episodes.judging.estimators import agree
@@ -34,13 +35,25 @@ class WeightedSample:
     """Identity of the task group; its rows share prefixes."""
     token_advantages: Values | None = None
     """[trained tokens], where they differ."""
+    likelihood: Values | None = None
+    """[trained tokens] of `Streams`; None for 0, as the next."""
+    divergence: Values | None = None
+    reference: Values | None = None
+    """[trained tokens] log ρ, where there is a divergence."""
+
+    @property
+    def others(self) -> dict[str, Values]:
+        """What there is beside advantages: by the names of these fields."""
+        given = {"likelihood": self.likelihood, "divergence": self.divergence, "reference": self.reference}
+        return {name: values for name, values in given.items() if values is not None}
 
     @property
     def live_tokens(self) -> int:
-        """Number of trained tokens whose advantage is not 0."""
-        if self.token_advantages is not None:
-            return int(np.count_nonzero(self.token_advantages))
-        return self.sample.trained if self.advantage else 0
+        """Number of trained tokens that count in some term of the loss."""
+        if self.token_advantages is None and not self.others:
+            return self.sample.trained if self.advantage else 0
+        weights = (self.spread(), *(values for name, values in self.others.items() if name != "reference"))
+        return int(np.count_nonzero(np.any(weights, axis=0)))
 
     def spread(self) -> Values:
         """Return the advantages of the trained tokens."""
@@ -58,7 +71,12 @@ class RewardedAgent:
 
 
 def compute_advantages(
-    groups: Sequence[Group], estimator: Estimator, penalties: Mapping[Owner, Values] | None = None, *, by_agent: bool = True
+    groups: Sequence[Group],
+    estimator: Estimator,
+    penalties: Mapping[Owner, Values] | None = None,
+    *,
+    by_agent: bool = True,
+    scores: Mapping[str, Mapping[Owner, Values]] | None = None,
 ) -> list[WeightedSample]:
     """Return every sample of the rewarded episodes with its advantage, in the order of groups, repeats and samples.
 
@@ -66,10 +84,14 @@ def compute_advantages(
     (`trainer_common.algorithm.norm_adv_by_agent`) they are compared per task: each agent against all agents of all siblings.
     Episodes without a reward take no part, neither as a sample nor in a mean. `penalties`, of each trained token of an episode's
     agent in the order of its samples, are subtracted from the reward: the divergence from the reference model, when it is part of
-    the reward.
+    the reward. `scores` are the log-probabilities of these tokens by each model that the estimator names (`scored_by`).
     """
-    compared = [entries for group in groups for entries in list_compared(group, by_agent=by_agent)]
-    found = estimate_advantages(compared, estimator, penalties)
+    found: Mapping[Owner, float | Values | _TokenStreams]
+    if read_traits(estimator, EstimatorTraits).gives_streams:
+        found = _ask_for_streams(groups, estimator, penalties or {}, by_agent, scores or {})
+    else:
+        compared = [entries for group in groups for entries in list_compared(group, by_agent=by_agent)]
+        found = estimate_advantages(compared, estimator, penalties)
     rows = []
     seen: dict[Owner, int] = {}
     for group in groups:
@@ -178,9 +200,96 @@ def _shorten(tokens: Values) -> float | Values:
     return float(tokens[0]) if tokens.size else 0.0
 
 
-def _weigh(sample: Sample, advantage: float | Values, start: int, group: str) -> WeightedSample:
-    if isinstance(advantage, float):
-        return WeightedSample(sample=sample, advantage=advantage, group=group)
-    own = advantage[start : start + sample.trained]
+def _weigh(sample: Sample, signal: float | Values | _TokenStreams, start: int, group: str) -> WeightedSample:
+    part, others = slice(start, start + sample.trained), {}
+    if isinstance(signal, _TokenStreams):
+        others = {name: values[part] for name, values in signal.others.items()}
+        signal, part = _shorten(signal.advantages[part]), slice(None)
+    if isinstance(signal, float):
+        return WeightedSample(sample=sample, advantage=signal, group=group, **others)
+    own = signal[part]
     mean = float(own.mean()) if own.size else 0.0
-    return WeightedSample(sample=sample, advantage=mean, group=group, token_advantages=own)
+    return WeightedSample(sample=sample, advantage=mean, group=group, token_advantages=own, **others)
+
+
+@frozen(eq=False)
+class _TokenStreams:
+    """Those of all samples of one owner, [trained tokens] each."""
+
+    advantages: Values
+    others: Mapping[str, Values]
+    """By the fields of `WeightedSample`; those that are 0 throughout are left out."""
+
+
+def _ask_for_streams(
+    groups: Sequence[Group],
+    estimator: Estimator,
+    penalties: Mapping[Owner, Values],
+    by_agent: bool,
+    scores: Mapping[str, Mapping[Owner, Values]],
+) -> dict[Owner, _TokenStreams]:
+    episodes = {episode.id: episode for group in groups for episode in group.episodes}
+    compared = [
+        [_describe(episodes[one.owner[0]], one, penalties, scores) for one in entries]
+        for group in groups
+        for entries in list_compared(group, by_agent=by_agent)
+    ]
+    given = cast("Any", estimator).signal(compared)
+    if [len(group) for group in given] != [len(group) for group in compared]:
+        raise PluginError(f"{type(estimator).__qualname__}.signal must return one Streams per outcome, group by group")
+    pairs = [pair for group in zip(compared, given, strict=True) for pair in zip(*group, strict=True)]
+    return {(outcome.episode.id, outcome.agent): _read_streams(outcome, streams, estimator) for outcome, streams in pairs}
+
+
+def _describe(
+    episode: Episode, one: RewardedAgent, penalties: Mapping[Owner, Values], scores: Mapping[str, Mapping[Owner, Values]]
+) -> Outcome:
+    agent = one.owner[1]
+    samples = [sample for sample in episode.samples if sample.agent == agent]
+    lost = penalties.get(one.owner, np.zeros(one.tokens))
+    return Outcome(
+        episode=episode,
+        agent=agent,
+        reward=one.reward - float(lost.sum()),
+        returns=one.reward - np.cumsum(lost[::-1])[::-1],
+        logprobs=np.concatenate([np.zeros(0), *(sample.logprobs[sample.mask] for sample in samples)]),
+        calls=np.concatenate([np.zeros(0, np.int64), *(_identify_calls(sample, episode) for sample in samples)]),
+        scores={model: found.get(one.owner, np.zeros(0)) for model, found in scores.items()},
+    )
+
+
+def _identify_calls(sample: Sample, episode: Episode) -> NDArray[np.int64]:
+    """Return the call of each trained token."""
+    lengths = {call.index: len(call.output_ids) for call in episode.calls}
+    sizes = [lengths.get(index, 0) for index in sample.calls]
+    if sum(sizes) == sample.trained:
+        return np.repeat(np.array(sample.calls, np.int64), sizes)
+    # A part of a call is trained: what is between two stretches of trained tokens is another call's prompt.
+    begins = np.diff(sample.mask.astype(np.int8), prepend=0) == 1
+    stretches = (np.cumsum(begins) - 1)[sample.mask]
+    return np.array(sample.calls, np.int64)[np.minimum(stretches, len(sample.calls) - 1)] if sample.trained else stretches
+
+
+def _read_streams(outcome: Outcome, streams: Streams, estimator: Estimator) -> _TokenStreams:
+    def read(name: str, value: Any) -> Values:
+        values = np.asarray(value, np.float64)
+        if values.shape not in ((), (outcome.tokens,)) or not np.isfinite(values).all():
+            shape = f"{outcome.tokens} trained tokens of agent {outcome.agent!r} in episode {outcome.episode.id!r}"
+            found = f"an array of shape {list(values.shape)}" if np.isfinite(values).all() else "a number that is not finite"
+            raise PluginError(f"{type(estimator).__qualname__}.signal gave {found} as {name} for {shape}")
+        return np.broadcast_to(values, (outcome.tokens,))
+
+    others = {name: read(name, getattr(streams, name)) for name in ("likelihood", "divergence")}
+    others = {name: values for name, values in others.items() if values.any()}
+    if others and not read_traits(estimator, EstimatorTraits).beyond_advantages:
+        raise PluginError(
+            f"{type(estimator).__qualname__} gave a {next(iter(others))}: its traits must say beyond_advantages=True"
+        )
+    if "divergence" in others:
+        if streams.reference not in outcome.scores:
+            known = ", ".join(outcome.scores) or "none"
+            raise PluginError(
+                f"{type(estimator).__qualname__}.signal named the reference {streams.reference!r}; scored are: {known}"
+            )
+        others["reference"] = read("reference", outcome.scores[streams.reference])
+    return _TokenStreams(read("advantages", streams.advantages), others)

@@ -50,6 +50,11 @@ class LearnerTraits:
     scores_samples: bool = promise("score")
     """`score(samples, sampling: Sampling) -> Sequence[NDArray]`: per sample, the log-probability of each of its trained tokens by
     the current weights, in the distribution of `sampling`; for `val/mismatch/…`."""
+    scores_with_models: bool = promise("score_with")
+    """`score_with(model: str, samples, sampling) -> Sequence[NDArray]`: the same by another model: one that its estimator names
+    (`scored_by`) and it has loaded."""
+    weighs_streams: bool = field(default=False, validator=FLAG)
+    """Whether it trains likelihood and divergence of a row, as an estimator gives them, beside its advantages."""
 
 
 class Learner(Protocol):

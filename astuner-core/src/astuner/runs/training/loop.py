@@ -5,6 +5,7 @@ Every backbone that does not leave its loop to another trainer is this loop with
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -15,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astuner.contract.errors import ConfigError, Problem
-from astuner.contract.protocols import Control, RunInfo, TaskSource
+from astuner.contract.protocols import Control, EstimatorTraits, RunInfo, TaskSource
 from astuner.contract.protocols.traits import read_traits
-from astuner.contract.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
-from astuner.episodes.judging.advantages import WeightedSample, compute_advantages, has_no_signal, is_group_relative
+from astuner.contract.schema import CheckpointSaved, Event, Group, Sample, Sampling, StepReport, ValidationReport
+from astuner.episodes.judging.advantages import Owner, WeightedSample, compute_advantages, has_no_signal, is_group_relative
+from astuner.episodes.rollout.host import make_training_sampling
 from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
+from astuner.runs.store.atomic import write_json
 from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint, is_best_validation, mark_as_best_only
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.metric_rows import read_metric_rows
@@ -35,12 +38,18 @@ if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe
 
 
+ESTIMATOR_STATE = "estimator.json"
+"""What an estimator remembers, in a checkpoint."""
+
+
 def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
     """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last complete step.
 
     The learner is in the state of the checkpoint of `control.resume_step`.
     """
     _check_learner(run, learner)
+    if (saved_at := checkpoint_to_resume(run, control)) is not None:
+        _restore_estimator(learner, saved_at)
     total, settings = tasks.total_steps, run.config.trainer_common
     start = control.resume_step
     directory = RunDirectory(run.directory)
@@ -59,8 +68,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             if groups is None:
                 break
             clock.begin_update()
-            by_agent = settings.algorithm.norm_adv_by_agent
-            rows = compute_advantages(groups, learner.estimator, _compute_penalties(run, learner, groups), by_agent=by_agent)
+            rows = _weigh(run, learner, groups)
             metrics = compute_rollout_metrics(groups, rows, left_out=played.left_out)
             if entropy is not None:
                 metrics["entropy/coeff"] = entropy.coeff
@@ -153,13 +161,39 @@ def _check_learner(run: RunInfo, learner: Learner) -> None:
             "rewards are all equal give signal too. Turn it off, or choose an estimator that compares siblings, such as grpo."
         )
         raise ConfigError([Problem(key="astuner.trainer_common.algorithm.filter_groups.enable", message=message)])
+    traits, learns = read_traits(learner.estimator, EstimatorTraits), read_traits(learner, LearnerTraits)
+    name, backbone = run.config.trainer_common.algorithm.adv_estimator, f"the backbone '{run.backbone}'"
+    for needed, given, lack in (
+        (traits.beyond_advantages, learns.weighs_streams, f"{backbone} trains no likelihood and no divergence of an estimator"),
+        (bool(traits.scored_by), learns.scores_with_models, f"{backbone} scores with no other model"),
+    ):
+        if needed and not given:
+            message = f"{name!r} needs more than advantages, and {lack}. Choose another estimator, or a backbone that does."
+            raise ConfigError([Problem(key="astuner.trainer_common.algorithm.adv_estimator", message=message)])
     target = run.config.trainer_common.algorithm.entropy_ctrl.target
-    if target is not None and not read_traits(learner, LearnerTraits).weighs_entropy:
-        message = f"the backbone '{run.backbone}' weighs no entropy from step to step. Remove it, or choose a backbone that does."
+    if target is not None and not learns.weighs_entropy:
+        message = f"{backbone} weighs no entropy from step to step. Remove it, or choose a backbone that does."
         raise ConfigError([Problem(key="astuner.trainer_common.algorithm.entropy_ctrl.target", message=message)])
 
 
-def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tuple[str, str], NDArray[np.float64]]:
+def _weigh(run: RunInfo, learner: Learner, groups: list[Group]) -> list[WeightedSample]:
+    scorers = read_traits(learner.estimator, EstimatorTraits).scored_by
+    samples = [one for group in groups for episode in group.episodes for one in episode.samples] if scorers else []
+    sampling = Sampling(temperature=make_training_sampling(run).temperature)
+    scores = {name: _join(samples, cast("Any", learner).score_with(name, samples, sampling)) for name in scorers}
+    penalties, by_agent = _compute_penalties(run, learner, groups), run.config.trainer_common.algorithm.norm_adv_by_agent
+    return compute_advantages(groups, learner.estimator, penalties, by_agent=by_agent, scores=scores)
+
+
+def _join(samples: Sequence[Sample], values: Sequence[NDArray[np.float64]]) -> dict[Owner, NDArray[np.float64]]:
+    """Return the values of each episode's agent, in the order of its samples."""
+    found: dict[Owner, list[NDArray[np.float64]]] = {}
+    for sample, own in zip(samples, values, strict=True):
+        found.setdefault((sample.episode_id, sample.agent), []).append(own)
+    return {owner: np.concatenate(parts) for owner, parts in found.items()}
+
+
+def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[Owner, NDArray[np.float64]]:
     """Return what the divergence from the reference costs each trained token, by episode and agent, if it counts there."""
     algorithm = run.config.trainer_common.algorithm
     if not algorithm.use_kl_in_reward:
@@ -168,10 +202,8 @@ def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> d
         message = f"the backbone '{run.backbone}' compares with no reference model. Remove it, or choose a backbone that does."
         raise ConfigError([Problem(key="astuner.trainer_common.algorithm.use_kl_in_reward", message=message)])
     samples = [sample for group in groups for episode in group.episodes for sample in episode.samples]
-    penalties: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
-    for sample, divergence in zip(samples, cast("Any", learner).reference_kl(samples), strict=True):
-        penalties.setdefault((sample.episode_id, sample.agent), []).append(algorithm.kl_ctrl.kl_coef * divergence)
-    return {owner: np.concatenate(parts) for owner, parts in penalties.items()}
+    found = _join(samples, cast("Any", learner).reference_kl(samples))
+    return {owner: algorithm.kl_ctrl.kl_coef * divergence for owner, divergence in found.items()}
 
 
 def _validate(rollouts: Rollouts, tasks: TaskSource, step: int, watch: MismatchWatch) -> Generator[Event, None, bool]:
@@ -190,8 +222,18 @@ def _lacks_validation(directory: RunDirectory, step: int) -> bool:
 
 
 def _save(directory: RunDirectory, learner: Learner, step: int) -> CheckpointSaved:
-    learner.save(begin_checkpoint(directory, step))
+    begun = begin_checkpoint(directory, step)
+    learner.save(begun)
+    if read_traits(learner.estimator, EstimatorTraits).keeps_state:
+        write_json(begun / ESTIMATOR_STATE, {"state": cast("Any", learner.estimator).get_state()})
     return CheckpointSaved(step=step, path=str(finish_checkpoint(directory, step)))
+
+
+def _restore_estimator(learner: Learner, checkpoint: Path) -> None:
+    """Give the estimator the state that it had there; one that remembers nothing yet begins anew."""
+    state = checkpoint / ESTIMATOR_STATE
+    if read_traits(learner.estimator, EstimatorTraits).keeps_state and state.is_file():
+        cast("Any", learner.estimator).set_state(json.loads(state.read_text(encoding="utf-8"))["state"])
 
 
 def _is_due(frequency: int, step: int) -> bool:

@@ -173,6 +173,22 @@ class TokenTerms:
         return TokenTerms(self.loss[part], self.slope[part], measured, self.drift[part], self.ratio[part], self.weight[part])
 
 
+@frozen(eq=False, kw_only=True)
+class TokenStreams:
+    """What an estimator adds to the loss of some tokens: tensors [tokens], without a gradient."""
+
+    likelihood: Tensor
+    """w in -w·log π"""
+    divergence: Tensor
+    """w in w·KL(π‖ρ)"""
+    reference: Tensor
+    """log ρ; what it is where w is 0 does not count."""
+
+    def cut(self, part: slice) -> TokenStreams:
+        """Return those of some tokens."""
+        return TokenStreams(likelihood=self.likelihood[part], divergence=self.divergence[part], reference=self.reference[part])
+
+
 def token_terms(
     tokens: TrainedTokens,
     *,
@@ -180,9 +196,11 @@ def token_terms(
     options: LossOptions,
     reference: Tensor | None = None,
     trainer: Tensor | None = None,
+    streams: TokenStreams | None = None,
 ) -> TokenTerms:
-    """Return the policy's loss plus any divergence from the reference, and the values to sum over the tokens.
+    """Return the policy's loss plus the other terms, and the values to sum over the tokens.
 
+    `reference` are the log-probabilities of the reference of `kl_loss_coef`; `streams` are what an estimator adds.
     `trainer` are the log-probabilities that are compared with the sampler's; those of the step's start (`old`) when None.
     """
     import torch
@@ -205,7 +223,14 @@ def token_terms(
             apart = options.kl_loss_coef * divergence(leaf, reference, options.kl_loss_type)
             slope = slope + torch.autograd.grad(apart.dot(shares), leaf)[0]
             kl, k3 = apart.detach(), divergence(now, reference, "low_var_kl")
-            loss = policy + kl
+        if streams is not None:
+            # Imitation and divergence of a token are its own, so the correction for the sampler is none of theirs.
+            apart = streams.divergence * divergence(leaf, streams.reference, options.kl_loss_type)
+            slope = slope + torch.autograd.grad(apart.dot(shares), leaf)[0] - streams.likelihood * shares
+            kl, likelihood = kl + apart.detach(), -streams.likelihood * now
+            loss = loss + likelihood
+            measured_correction["loss/likelihood"] = likelihood * shares
+        loss = loss + kl
     drift = (tokens.old if trainer is None else trainer) - tokens.sampler
     measured = {
         "loss/policy": policy * shares,

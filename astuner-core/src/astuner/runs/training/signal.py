@@ -10,7 +10,8 @@ from astuner.episodes.judging.advantages import WeightedSample
 
 TOKEN_SUMS = ("tokens", "loss/policy", "loss/kl", "kl", "ratio", "exp_abs", "entropy", "clip/low", "clip/high", "clip/dual")
 """The sums of a pass over its tokens: their number, both parts of the loss with their factors, the divergence (k3), the ratio of
-trainer and sampler and e^|log ratio|, the entropy, and how many were clipped. A correction adds `CORRECTION_SUMS`."""
+trainer and sampler and e^|log ratio|, the entropy, and how many were clipped. A correction adds `CORRECTION_SUMS`, and
+imitation `loss/likelihood`."""
 
 CORRECTION_SUMS = ("correction/weight", "correction/bounded", "correction/rejected")
 """The importance weights, and how many tokens had one beyond its bounds, or were rejected; each only where it is computed."""
@@ -30,6 +31,7 @@ def compute_update_metrics(sums: Mapping[str, float], norms: Sequence[float], pa
         **({"grad/norm": sum(finite) / len(finite)} if finite else {}),
         "loss/policy": sums["loss/policy"] / parts,
         "loss/kl": sums["loss/kl"] / parts,
+        **({"loss/likelihood": sums["loss/likelihood"] / parts} if "loss/likelihood" in sums else {}),
         "clip/low": sums["clip/low"] / tokens,
         "clip/high": sums["clip/high"] / tokens,
         "clip/dual": sums["clip/dual"] / tokens,
@@ -45,7 +47,7 @@ AnyRow = TypeVar("AnyRow", bound=WeightedSample)
 
 
 def select_live_rows(part: Sequence[AnyRow], *, every_row: bool) -> list[AnyRow]:
-    """Return the rows of a mini-batch that have a gradient; none if no token of it has an advantage: then no weight moves.
+    """Return the rows of a mini-batch that have a gradient; none if the estimator weighs no token of it: then no weight moves.
 
     `every_row` says that a divergence or an entropy in the loss gives rows without an advantage a gradient too. Alone they make
     no optimizer step: AdamW divides a gradient by its own size, so even the rounding of a divergence would become steps of the

@@ -201,7 +201,9 @@ class Checks:
             offered: set[str] = set()
             if others and kind in ALTERNATIVES:
                 # Called only if needed: it reads the metadata of everything installed.
-                offered = {*self.names_of(ALTERNATIVES[kind]), *read_known_packages().names(COMPONENT_SECTIONS[kind])}
+                installed = (name for group in ALTERNATIVES[kind] for name in self.names_of(group))
+                known_names = (name for one in COMPONENT_SECTIONS[kind] for name in read_known_packages().names(one))
+                offered = {*installed, *known_names}
             known = offered | set(chosen) | set(_OWN.get(kind, ()))
             for name in others:
                 if name in offered:
@@ -212,7 +214,7 @@ class Checks:
                     self.notices.append(f"{kind}.{name} is not used: chosen is {', '.join(chosen) or 'none'}.")
 
     def _list_components(self) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
-        config, judge = self.config, self.config.task_judge
+        config, judge, algorithm = self.config, self.config.task_judge, self.config.trainer_common.algorithm
         named = judge.judge_protocol if judge.judge_type == "customized_protocol" else judge.judge_type
         chosen = {
             "task_reader": [config.task_reader.type],
@@ -221,7 +223,7 @@ class Checks:
             "environment": [config.environment.environment_type],
             "rollout": [config.rollout.name],
             "sandbox": [config.sandbox.type],
-            "trainer_common.algorithm": [config.trainer_common.algorithm.policy_loss],
+            "trainer_common.algorithm": [algorithm.policy_loss, algorithm.adv_estimator],
         }
         for kind, names in chosen.items():
             sections = attrgetter(kind)(config).sections

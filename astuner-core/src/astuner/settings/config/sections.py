@@ -37,16 +37,16 @@ class DatasetFileSection:
 TRACKERS = ("timeline", "linear", "sliding_window", "auto_context", "linear_think")
 """Core's own trackers."""
 
-COMPONENT_SECTIONS: Mapping[str, str] = {
-    "task_reader": "reader",
-    "task_judge": "judge",
-    "context_tracker": "tracker",
-    "environment": "environment",
-    "rollout": "engine",
-    "sandbox": "sandbox",
-    "trainer_common.algorithm": "loss",
+COMPONENT_SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "task_reader": ("reader",),
+    "task_judge": ("judge",),
+    "context_tracker": ("tracker",),
+    "environment": ("environment",),
+    "rollout": ("engine",),
+    "sandbox": ("sandbox",),
+    "trainer_common.algorithm": ("loss", "estimator"),
 }
-"""The sections that hold options under the names of components, and the kind of these."""
+"""The sections that hold options under the names of components, and the kinds of these."""
 
 COMPONENT_KEYS: Mapping[str, str] = {
     "backbone": "backbone",
@@ -62,12 +62,12 @@ COMPONENT_KEYS: Mapping[str, str] = {
 }
 """The keys that name one component, and the kind of it."""
 
-ALTERNATIVES: Mapping[str, str] = {
-    "task_reader": "astuner.readers",
-    "task_judge": "astuner.judges",
-    "trainer_common.algorithm": "astuner.losses",
+ALTERNATIVES: Mapping[str, tuple[str, ...]] = {
+    "task_reader": ("astuner.readers",),
+    "task_judge": ("astuner.judges",),
+    "trainer_common.algorithm": ("astuner.losses", "astuner.estimators"),
 }
-"""The sections in which a file may keep the options of components that it does not choose, and the entry-point group of each."""
+"""The sections in which a file may keep the options of components that it does not choose, and their entry-point groups."""
 
 
 def list_installed_names(group: str) -> frozenset[str]:

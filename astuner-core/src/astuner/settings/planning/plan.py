@@ -122,8 +122,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     if not needs_model(chosen_backbone, engine):
         chooser.forgive_missing_model()
     tracker = _choose_named(chooser, "tracker", "context_tracker.context_tracker_type", config.context_tracker)
-    estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
-    estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
+    estimator = _choose_named(chooser, "estimator", "trainer_common.algorithm.adv_estimator", config.trainer_common.algorithm)
     loss = _choose_named(chooser, "loss", "trainer_common.algorithm.policy_loss", config.trainer_common.algorithm)
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
     chosen: dict[str, Any] = {"backbone": chosen_backbone, "engine": engine, "estimator": estimator, "loss": loss}

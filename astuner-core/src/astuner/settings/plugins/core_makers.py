@@ -76,7 +76,11 @@ class CoreMakers:
     @hookimpl(trylast=True)
     def astuner_make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
         """Load and construct."""
-        estimator: Estimator = _make(candidate, options, run_info, method="advantages(groups)")
+        from astuner.contract.protocols import EstimatorTraits, read_traits
+
+        estimator: Estimator = _make(candidate, options, run_info)
+        needed = "signal" if read_traits(estimator, EstimatorTraits).gives_streams else "advantages"
+        _check_method(candidate, estimator, f"{needed}(groups)")
         return estimator
 
     @hookimpl(trylast=True)
@@ -114,6 +118,11 @@ def _make(candidate: Candidate, options: Any, run_info: RunInfo, *, method: str 
     from astuner.settings.plugins.drivers import make
 
     made = make(candidate, options, run_info)
-    if method is not None and not callable(getattr(made, method.partition("(")[0], None)):
-        raise PluginError(f"{candidate.blame} has no method `{method}`")
+    if method is not None:
+        _check_method(candidate, made, method)
     return made
+
+
+def _check_method(candidate: Candidate, made: object, method: str) -> None:
+    if not callable(getattr(made, method.partition("(")[0], None)):
+        raise PluginError(f"{candidate.blame} has no method `{method}`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -9,11 +10,14 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from astuner.contract.errors import PluginError
 from astuner.contract.protocols import EstimatorTraits, read_traits
-from astuner.episodes.judging.advantages import ROUNDED
+from astuner.contract.schema import Group
+from astuner.episodes.judging.advantages import ROUNDED, compute_advantages
 from astuner.settings.config.trainer import LossAggregation
 from astuner_devkit.contracts.base import Contract, self_contained
 from astuner_devkit.contracts.shape import assert_method
+from astuner_devkit.episodes import episode, group
 
 Rewards = NDArray[np.float64]
 
@@ -39,9 +43,11 @@ class EstimatorContract(Contract):
 
     @self_contained
     def test_it_is_an_estimator(self) -> None:
-        """An estimator has `advantages(groups)`, a plain method."""
-        doc = "It returns one array of advantages per array of rewards."
-        assert_method(self.target(), "advantages", ["groups"], blame=self._blame, doc=doc)
+        """An estimator has `advantages(groups)`, a plain method; with `gives_streams` in its traits `signal(groups)`."""
+        name, doc = "advantages", "It returns one array of advantages per array of rewards."
+        if read_traits(self.target(), EstimatorTraits).gives_streams:
+            name, doc = "signal", "It returns one Streams per Outcome, group by group."
+        assert_method(self.target(), name, ["groups"], blame=self._blame, doc=doc)
 
     @self_contained
     def test_its_loss_aggregation_is_known(self) -> None:
@@ -82,7 +88,8 @@ class EstimatorContract(Contract):
     @self_contained
     def test_equal_rewards_of_a_group_give_it_no_signal(self, tmp_path: Path) -> None:
         """Unless its traits say `group_relative=False`, a group whose rewards are the same gets 0, whatever other groups got."""
-        if read_traits(self.target(), EstimatorTraits).group_relative:
+        traits = read_traits(self.target(), EstimatorTraits)
+        if traits.group_relative and not traits.gives_streams:
             same = self._advantages(tmp_path, [[0.1] * 3, [0.0, 1.0]])[0]
             assert np.abs(same).max() <= ROUNDED, (
                 f"{self._blame}: rewards that are all 0.1 gave {same.tolist()} next to a group with others: compare siblings, "
@@ -127,7 +134,7 @@ class EstimatorContract(Contract):
     @self_contained
     def test_rewards_stay_as_they_are(self, tmp_path: Path) -> None:
         """The arrays of rewards are left as they are: they are logged and compared afterwards."""
-        estimator = self._make_or_skip(tmp_path)
+        estimator = self._make_of_rewards(tmp_path)
         for step in STEPS:
             given = [np.array(group, dtype=np.float64) for group in step]
             estimator.advantages(given)
@@ -140,7 +147,7 @@ class EstimatorContract(Contract):
     @self_contained
     def test_the_same_rewards_give_the_same(self, tmp_path: Path) -> None:
         """The same rewards give the same advantages, on repeat and from another estimator: a resumed run replays its steps."""
-        first, second = self._make_or_skip(tmp_path), self._make_or_skip(tmp_path)
+        first, second = self._make_of_rewards(tmp_path), self._make_of_rewards(tmp_path)
         for step in STEPS:
             once, again, elsewhere = (_ask(estimator, step) for estimator in (first, first, second))
             for rewards, *found in zip(step, once, again, elsewhere, strict=False):
@@ -150,13 +157,69 @@ class EstimatorContract(Contract):
                     "keep no state between steps and draw nothing at random"
                 )
 
+    @self_contained
+    def test_streams_are_whole(self, tmp_path: Path) -> None:
+        """`signal` gives each outcome finite numbers of its shape, and a likelihood or divergence only as its traits say."""
+        estimator = self._make_or_skip(tmp_path)
+        for step in range(1, 4) if read_traits(estimator, EstimatorTraits).gives_streams else ():
+            _weigh(estimator, _play(step), self._blame)
+
+    @self_contained
+    def test_a_state_goes_on(self, tmp_path: Path) -> None:
+        """What `get_state` returns is JSON, and another estimator that `set_state` gives it to goes on as this one does."""
+        first, second = self._make_or_skip(tmp_path), self._make_or_skip(tmp_path)
+        if not read_traits(first, EstimatorTraits).gives_streams:
+            return
+        stateful = read_traits(first, EstimatorTraits).keeps_state
+        _weigh(first, _play(1), self._blame)
+        if stateful:
+            second.set_state(json.loads(json.dumps(first.get_state())))
+        once, again = (_weigh(estimator, _play(2), self._blame) for estimator in (first, second))
+        assert all(np.array_equal(*pair) for pair in zip(once, again, strict=True)), (
+            f"{self._blame}: after a step, another estimator with its state gave other streams: "
+            + ("return all that it remembers" if stateful else "write `traits = EstimatorTraits(keeps_state=True, …)`")
+        )
+
     def _groups(self, directory: Path) -> Iterator[tuple[Sequence[float], Rewards]]:
         """Yield the rewards of each group of each step, with their advantages."""
         for step in STEPS:
             yield from zip(step, self._advantages(directory, step), strict=False)
 
     def _advantages(self, directory: Path, step: Sequence[Sequence[float]]) -> list[Rewards]:
-        return _ask(self._make_or_skip(directory), step)
+        return _ask(self._make_of_rewards(directory), step)
+
+    def _make_of_rewards(self, directory: Path) -> Any:
+        made = self._make_or_skip(directory)
+        # Streams need not follow from rewards, so the rules of rewards hold for them.
+        return _NoAdvantages() if read_traits(made, EstimatorTraits).gives_streams else made
+
+
+class _NoAdvantages:
+    def advantages(self, groups: Sequence[Rewards]) -> list[Rewards]:
+        return [np.zeros(len(rewards)) for rewards in groups]
+
+
+def _play(step: int) -> list[Group]:
+    """Return groups of a step, with siblings of equal rewards, one alone, and some without a trained token."""
+    rewards = [[0.0, 1.0, 0.25 * step], [1.0, 1.0], [0.5]]
+    return [
+        group(*(episode(n, value, task=f"t{number}", step=step, rows=min(n, 2)) for n, value in enumerate(siblings)))
+        for number, siblings in enumerate(rewards)
+    ]
+
+
+def _weigh(estimator: Any, groups: Sequence[Group], blame: str) -> list[Rewards]:
+    """Return all streams of the trained tokens of some groups."""
+    found: dict[tuple[str, str], Rewards] = {}
+    for one in (one for siblings in groups for played in siblings.episodes for one in played.samples):
+        owner = (one.episode_id, one.agent)
+        found[owner] = np.concatenate([found.get(owner, np.zeros(0)), one.logprobs[one.mask] - 0.5])
+    scores = dict.fromkeys(read_traits(estimator, EstimatorTraits).scored_by, found)
+    try:
+        rows = compute_advantages(groups, estimator, scores=scores)
+    except PluginError as error:
+        raise AssertionError(f"{blame}: {error}") from error
+    return [values for row in rows for values in (row.spread(), *row.others.values())]
 
 
 def _ask(estimator: Any, step: Sequence[Sequence[float]]) -> list[Rewards]:

@@ -12,7 +12,7 @@ from attrs import frozen
 from torch import Tensor
 
 from astuner.contract.protocols import TrainedTokens
-from astuner.runs.training import TokenTerms, stack_token_values, token_terms
+from astuner.runs.training import TokenStreams, TokenTerms, stack_token_values, token_terms
 from astuner_local.trainer.attention import Layout, Tree, attend_over, make_layout
 from astuner_local.trainer.logprobs import compute_logprobs, count_rows_at_once, score_tokens
 from astuner_local.trainer.options import TrainerOptions
@@ -43,6 +43,8 @@ class MicroBatch:
     """[R]"""
     shares: Tensor
     """[R] factors of the tokens' losses"""
+    streams: TokenStreams | None
+    """[R] what an estimator adds to the loss"""
     rows: Sequence[int]
     """Which of the given rows these are."""
     owners: Tensor
@@ -81,12 +83,24 @@ def prepare(
                 sampler=torch.from_numpy(packed.sampler).to(device),
                 advantages=torch.from_numpy(advantages).to(device),
                 shares=torch.from_numpy(factors).to(device),
+                streams=_join_streams([rows[i] for i in chosen], device),
                 rows=chosen,
                 owners=torch.from_numpy(packed.owners).to(device),
                 recompute=packed.measure().count(limit) > recompute_above,
             )
         )
     return batches
+
+
+def _join_streams(rows: Sequence[TrainRow], device: torch.device) -> TokenStreams | None:
+    if not any(row.others for row in rows):
+        return None
+
+    def join(name: str) -> Tensor:
+        each = [row.others.get(name, np.zeros(row.sample.trained)) for row in rows]
+        return torch.from_numpy(np.concatenate(each).astype(np.float32)).to(device)
+
+    return TokenStreams(likelihood=join("likelihood"), divergence=join("divergence"), reference=join("reference"))
 
 
 def accumulate(
@@ -150,7 +164,8 @@ def _compute_terms(
         samples=batch.owners[part],
     )
     of_reference = None if reference is None else reference[part]
-    return token_terms(tokens, shares=batch.shares[part], options=options, reference=of_reference)
+    streams = None if batch.streams is None else batch.streams.cut(part)
+    return token_terms(tokens, shares=batch.shares[part], options=options, reference=of_reference, streams=streams)
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ class Trainer:
         self._forward = make_forward(model, trainable=True, dtype=dtype)
         wanted = options.use_kl_loss or reference is not None or hasattr(model, "disable_adapter")
         self._reference = Reference(model, self._forward, reference, dtype) if wanted else None
+        self._scorers: dict[str, Reference] = {}
         self._reward_kl: float | None = None
         self._token_values: TokenValues | None = None
         self._optimizer = _make_optimizer(self.parameters.values(), options)
@@ -151,11 +153,23 @@ class Trainer:
         self._reward_kl = k3 / tokens if tokens else None
         return _split_by_sample(samples, batches, found)
 
-    def score(self, samples: Sequence[Sample], sampling: Sampling) -> list[NDArray[np.float64]]:
-        """Return, per sample, log π at each of its trained tokens, in the distribution of the sampling."""
+    def add_scorer(self, name: str, model: nn.Module) -> None:
+        """Take a frozen model for `score`."""
+        self._scorers[name] = Reference(model, self._forward, model, getattr(torch, self.options.dtype))
+
+    def score(self, samples: Sequence[Sample], sampling: Sampling, *, by: str | None = None) -> list[NDArray[np.float64]]:
+        """Return, per sample, log π at each of its trained tokens, in the distribution of the sampling.
+
+        `by` names another model in place of the trained one: a scorer, or `reference`.
+        """
         options = evolve(self.options, temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k)
         batches = self._lay_out_samples(samples)
-        return _split_by_sample(samples, batches, [logprobs(self._forward, batch, options) for batch in batches])
+        scorer = self._reference if by == "reference" else self._scorers.get(by or "")
+        if by is not None and scorer is None:
+            raise ValueError(f"no model {by!r} to score with")
+        with nullcontext(self._forward) if scorer is None else scorer.forward() as forward:
+            found = [logprobs(forward, batch, options) for batch in batches]
+        return _split_by_sample(samples, batches, found)
 
     def measure_fit(self, samples: Sequence[Sample]) -> Fit:
         """Return how well the current weights predict the trained tokens."""

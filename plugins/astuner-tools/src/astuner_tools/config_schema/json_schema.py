@@ -43,8 +43,9 @@ def build_schema(catalog: Catalog, *, native_roots: Iterable[str], on_broken: Ca
     """
     installed = InstalledComponents(catalog, on_broken)
     config = build_class_schema(Config)
-    for section, kind in COMPONENT_SECTIONS.items():
-        _get_subschema(config, section)["properties"] |= {**_not_installed(kind, installed), **installed.build_sections(kind)}
+    for section, kinds in COMPONENT_SECTIONS.items():
+        for kind in kinds:
+            _get_subschema(config, section)["properties"] |= {**_not_installed(kind, installed), **installed.build_sections(kind)}
     for key, kind in COMPONENT_KEYS.items():
         section, _, name = key.rpartition(".")
         properties = _get_subschema(config, section)["properties"]
