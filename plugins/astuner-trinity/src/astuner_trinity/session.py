@@ -12,7 +12,7 @@ import yaml
 from attrs import asdict, define, evolve
 
 from astuner.contract.errors import ConfigError, Problem, UsageError
-from astuner.contract.protocols import Control, EstimatorTraits, RunInfo, TaskSource, read_traits
+from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunInfo, TaskSource, read_traits
 from astuner.contract.schema import Event
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import StoredEpisodes
@@ -86,6 +86,8 @@ class Session:
         """Run Trinity; `checkpoints` is the directory of the run whose checkpoints a bench plays."""
         control, run = self.control, self.run
         layout, estimator = Layout(run.directory), self.recipe.make_estimator(run, control.hooks)
+        if native["mode"] != "bench":
+            check_estimator(estimator, run.config.trainer_common.algorithm.adv_estimator)
         if run.config.rollout.top_p < 1 or run.config.rollout.top_k > 0:
             control.notify(
                 "the sampler leaves out a part of the vocabulary (top_p, top_k), and Trinity's trainer computes over all of it"
@@ -238,3 +240,17 @@ def _read_reported_steps(directory: RunDirectory) -> frozenset[int]:
         return frozenset()
     rows = (json.loads(line) for line in directory.metrics.read_text(encoding="utf-8").splitlines())
     return frozenset(row["step"] for row in rows if "val/episodes" in row)
+
+
+def check_estimator(estimator: Estimator, name: str) -> None:
+    """Raise `ConfigError` for one that needs more than the rows of Trinity's explorer carry."""
+    traits = read_traits(estimator, EstimatorTraits)
+    lacks = {
+        "trains no likelihood and no divergence of an estimator": traits.beyond_advantages,
+        "scores with no other model": bool(traits.scored_by),
+        "keeps no state of an estimator, which each of its explorers would have": traits.keeps_state,
+        "shows its explorers one group at a time": traits.gives_streams and not traits.group_relative,
+    }
+    if found := [lack for lack, needed in lacks.items() if needed]:
+        message = f"{name!r} needs more than advantages of a group, and the backbone 'trinity' {found[0]}. Choose another one."
+        raise ConfigError([Problem(key="astuner.trainer_common.algorithm.adv_estimator", message=message)])
