@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +15,12 @@ pytest.importorskip("trinity")
 
 from attrs import evolve
 
+from astuner.contract.errors import ConfigError
+from astuner.contract.protocols import EstimatorTraits
 from astuner.runs.training import LossOptions, PpoClip
 from astuner.settings.planning.plan import plan_run
 from astuner.settings.planning.replan import write_plan
+from astuner_trinity.session import check_estimator
 from astuner_trinity.trainer.loss import WeighedLoss
 
 CONF = """
@@ -83,6 +87,24 @@ def test_the_bounds_and_the_correction_are_those_of_the_run(loss: Callable[..., 
 def test_a_loss_may_be_of_the_users_file(loss: Callable[..., WeighedLoss]) -> None:
     found = loss("algorithm.policy_loss=./agent.py:Reinforce").options.policy_loss
     assert type(found).__name__ == "Reinforce"
+
+
+@pytest.mark.parametrize(
+    ("traits", "said"),
+    [
+        ({"beyond_advantages": True}, "trains no likelihood and no divergence of an estimator"),
+        ({"scored_by": ("teacher",)}, "scores with no other model"),
+        ({"keeps_state": True}, "keeps no state of an estimator"),
+        ({"group_relative": False}, "shows its explorers one group at a time"),
+    ],
+)
+def test_an_estimator_that_needs_more_than_a_group_is_refused_by_name(traits: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"'mine' needs more than advantages of a group, and the backbone 'trinity' {said}"):
+        check_estimator(SimpleNamespace(traits=EstimatorTraits(gives_streams=True, **traits)), "mine")  # type: ignore[arg-type]
+
+
+def test_an_estimator_of_the_streams_of_a_group_is_taken() -> None:
+    check_estimator(SimpleNamespace(traits=EstimatorTraits(gives_streams=True)), "mine")  # type: ignore[arg-type]
 
 
 def test_without_a_plan_it_is_that_of_ppo() -> None:
