@@ -26,7 +26,10 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
     "dr_grpo": {f"{ALGORITHM}.adv_estimator": "dr_grpo"},
     "rloo": {f"{ALGORITHM}.adv_estimator": "rloo"},
     "opo": {f"{ALGORITHM}.adv_estimator": "opo"},
-    "pass_at_k": {f"{ALGORITHM}.adv_estimator": "pass_at_k"},
+    **{
+        name: {f"{ALGORITHM}.adv_estimator": name}
+        for name in ("pass_at_k", "gdpo", "turn_level", "rae", "clip_cov", "kl_cov", "rejection_sampling")
+    },
 }
 """What differs from the defaults, a loss or an estimator; the other is `ppo_clip` or `grpo`."""
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any, get_args
+from types import SimpleNamespace
+from typing import Any, cast, get_args
 
 import numpy as np
 import pytest
 from attrs import evolve
+from made_up_outcomes import play
 from ragged_tokens import LENGTHS, make_tokens
 
 from astuner.contract.protocols import PolicyLoss, TrainedTokens
+from astuner.contract.schema import Verdict
 from astuner.runs.training import Correction, PpoClip
 from astuner.settings.config.trainer import RejectionMeasure
+from astuner_algorithms.covariance import KlCov
 from astuner_algorithms.estimators import Opo, PassAtK
 from astuner_algorithms.losses import Cispo, Dppo, Gmpo, Gspo, Sapo
+from astuner_algorithms.streams import Gdpo
 
 pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
 
@@ -153,3 +158,61 @@ def test_advantages_are_those_of_verl(name: str, seed: int, norm_by_std: bool) -
     else:
         found = np.repeat(np.concatenate(PassAtK(norm_by_std).advantages(rewards)), np.concatenate(lengths))
     assert found == pytest.approx(expected[mask].numpy(), rel=1e-6, abs=1e-9)
+
+
+def test_components_are_normalised_as_in_verl() -> None:
+    import torch
+    from verl.trainer.ppo import core_algos
+
+    draws = np.random.default_rng(3)
+    groups = [
+        [
+            play(0.0, components={"a": float(draws.normal()), "b": float(draws.integers(0, 2))}, tokens=int(draws.integers(1, 5)))
+            for _ in range(4)
+        ]
+        for _ in range(3)
+    ]
+    ours = [np.broadcast_to(one.advantages, own.tokens) for mine, both in zip(Gdpo().signal(groups), groups, strict=True)
+            for one, own in zip(mine, both, strict=True)]  # fmt: skip
+    flat = [one for siblings in groups for one in siblings]
+    mask = torch.arange(4) < torch.tensor([one.tokens for one in flat])[:, None]
+    components = [cast("Verdict", one.episode.verdict).components for one in flat]
+    config = SimpleNamespace(get={"gdpo_reward_keys": ["a", "b"]}.get)
+    theirs, _ = core_algos.compute_gdpo_outcome_advantage(
+        torch.zeros(mask.shape),
+        mask.float(),
+        np.repeat(np.arange(3), 4),
+        config=config,
+        non_tensor_batch={name: np.array([one[name] for one in components]) for name in ("a", "b")},
+        batch={"prompts": torch.zeros(12, 1), "attention_mask": torch.cat([torch.ones(12, 1), mask], 1).long()},
+    )
+    assert np.concatenate(ours) == pytest.approx(theirs[mask].numpy(), rel=1e-4, abs=1e-5)
+
+
+def test_the_tokens_of_the_highest_covariance_are_those_of_verl() -> None:
+    import torch
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo import core_algos
+
+    draws = np.random.default_rng(5)
+    groups = [
+        [evolve(play(float(draws.integers(0, 2)), tokens=6), logprobs=draws.normal(-2, 1, 6)) for _ in range(4)] for _ in range(3)
+    ]
+    held = [np.asarray(one.divergence) for siblings in KlCov(KlCov.Options(share=0.1)).signal(groups) for one in siblings]
+    flat = [one for siblings in groups for one in siblings]
+    advantages = [one.advantages for siblings in KlCov().signal(groups) for one in siblings]
+    logp = torch.tensor(np.stack([one.logprobs for one in flat]))
+    # Where the ratio is not 1, a token's divergence adds to its loss.
+    old = logp - 0.1
+    config = OmegaConf.create({"policy_loss": {"kl_cov_ratio": 0.1, "ppo_kl_coef": 1.0}, "global_batch_info": {}})
+    weights = torch.tensor(np.stack(advantages))
+    losses = []
+    for coefficient in (1.0, 0.0):
+        config.policy_loss.ppo_kl_coef = coefficient
+        leaf = logp.clone().requires_grad_()
+        found = core_algos.get_policy_loss_fn("kl_cov")(
+            old_log_prob=old, log_prob=leaf, advantages=weights, response_mask=torch.ones_like(logp), config=config
+        )
+        losses.append(torch.autograd.grad(found[0], leaf)[0])
+    theirs = (losses[0] - losses[1]).abs() > 1e-12
+    assert theirs.numpy().tolist() == (np.stack(held) > 0).tolist()

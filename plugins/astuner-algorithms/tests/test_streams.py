@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from attrs import evolve
+from made_up_outcomes import advantages_of, play
 
-from astuner.contract.protocols import Outcome, Streams
-from astuner.contract.schema import Call, Verdict, WorkflowOutput
+from astuner.contract.schema import Call
 from astuner_algorithms.streams import Gdpo, Opd, Rae, RejectionSampling, Sft, TurnLevel
 from astuner_devkit.contracts import EstimatorContract
-from astuner_devkit.episodes import episode
 
 
 class TestSft(EstimatorContract):
@@ -40,40 +38,6 @@ class TestTurnLevel(EstimatorContract):
 
 class TestRae(EstimatorContract):
     component = "astuner_algorithms.streams:Rae"
-
-
-def play(
-    reward: float,
-    *,
-    told: Sequence[str] = ("go",),
-    rewards: Sequence[float] | None = None,
-    agent: str = "agent",
-    components: Mapping[str, float] | None = None,
-    tokens: int = 2,
-    scores: Mapping[str, Any] | None = None,
-) -> Outcome:
-    """Return an episode of one call for each text that the model is told, with as many tokens each."""
-    played = episode(0, reward)
-    calls = tuple(
-        evolve(played.calls[0], index=number, agent=agent, messages=({"role": "user", "content": text},))
-        for number, text in enumerate(told)
-    )
-    output = WorkflowOutput(metadata={} if rewards is None else {"rewards": list(rewards)})
-    played = evolve(played, calls=calls, output=output, verdict=Verdict(reward, components=components or {}))
-    count = tokens * len(told)
-    return Outcome(
-        episode=played,
-        agent=agent,
-        reward=reward,
-        returns=np.full(count, reward),
-        logprobs=np.full(count, -1.0),
-        calls=np.repeat(np.arange(len(told)), tokens),
-        scores=scores or {},
-    )
-
-
-def advantages_of(streams: Sequence[Streams]) -> list[Any]:
-    return [np.asarray(one.advantages).round(4).tolist() for one in streams]
 
 
 def test_all_that_is_rewarded_is_imitated() -> None:
@@ -162,35 +126,6 @@ def test_a_role_is_compared_with_what_it_got_so_far() -> None:
     assert estimator.baselines == {"first": 0.375, "second": -1.0}
     (again,) = estimator.signal([[play(1.0, agent="first")]])
     assert advantages_of(again) == [0.625]
-
-
-def test_gdpo_is_that_of_verl() -> None:
-    algorithms = pytest.importorskip("verl.trainer.ppo.core_algos")
-    import torch
-
-    draws = np.random.default_rng(3)
-    groups = [
-        [
-            play(0.0, components={"a": float(draws.normal()), "b": float(draws.integers(0, 2))}, tokens=int(draws.integers(1, 5)))
-            for _ in range(4)
-        ]
-        for _ in range(3)
-    ]
-    ours = [np.broadcast_to(one.advantages, own.tokens) for mine, both in zip(Gdpo().signal(groups), groups, strict=True)
-            for one, own in zip(mine, both, strict=True)]  # fmt: skip
-    flat = [one for siblings in groups for one in siblings]
-    mask = torch.arange(4) < torch.tensor([one.tokens for one in flat])[:, None]
-    components = [cast("Verdict", one.episode.verdict).components for one in flat]
-    config = SimpleNamespace(get={"gdpo_reward_keys": ["a", "b"]}.get)
-    theirs, _ = algorithms.compute_gdpo_outcome_advantage(
-        torch.zeros(mask.shape),
-        mask.float(),
-        np.repeat(np.arange(3), 4),
-        config=config,
-        non_tensor_batch={name: np.array([one[name] for one in components]) for name in ("a", "b")},
-        batch={"prompts": torch.zeros(12, 1), "attention_mask": torch.cat([torch.ones(12, 1), mask], 1)},
-    )
-    assert np.concatenate(ours) == pytest.approx(theirs[mask].numpy(), rel=1e-4, abs=1e-5)
 
 
 def test_the_states_of_two_calls_are_those_of_their_messages() -> None:

@@ -130,7 +130,7 @@ class Gdpo:
         names = self.options.weights or dict.fromkeys((name for one in components for name in one), 1.0)
         found = np.zeros(len(siblings))
         for name, weight in names.items():
-            found += weight * _normalise(np.array([one.get(name, 0.0) for one in components], np.float64))
+            found += weight * normalise(np.array([one.get(name, 0.0) for one in components], np.float64))
         return found
 
     def _read(self, one: Outcome) -> Mapping[str, float]:
@@ -167,7 +167,7 @@ class TurnLevel:
         return [self._compare(siblings) for siblings in groups]
 
     def _compare(self, siblings: Sequence[Outcome]) -> list[Streams]:
-        of_episodes = _normalise(np.array([one.reward for one in siblings]), by_std=self.options.norm_by_std)
+        of_episodes = normalise(np.array([one.reward for one in siblings]), by_std=self.options.norm_by_std)
         states: defaultdict[str, list[tuple[int, int, float]]] = defaultdict(list)
         for number, one in enumerate(siblings):
             calls = [call for call in one.episode.calls if call.agent == one.agent]
@@ -178,7 +178,7 @@ class TurnLevel:
                 states[told].append((number, call.index, value))
         found = [np.full(one.tokens, value) for one, value in zip(siblings, of_episodes, strict=True)]
         for turns in states.values():
-            values = _normalise(np.array([value for _, _, value in turns]), by_std=self.options.norm_by_std)
+            values = normalise(np.array([value for _, _, value in turns]), by_std=self.options.norm_by_std)
             for (number, index, _), value in zip(turns, values, strict=True):
                 found[number][siblings[number].calls == index] += self.options.turn_weight * value
         return [Streams(advantages=values) for values in found]
@@ -239,7 +239,7 @@ class Rae:
         self.baselines = dict(state)
 
 
-def _normalise(values: Values, *, by_std: bool = True) -> Values:
+def normalise(values: Values, *, by_std: bool = True) -> Values:
     """Return `(value - mean) / std`; 0 for a single one, and where all are equal."""
     if values.size < 2 or np.ptp(values) == 0:
         return np.zeros(values.size)

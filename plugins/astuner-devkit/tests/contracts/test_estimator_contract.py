@@ -210,7 +210,7 @@ BAD = [
     ("test_streams_are_whole", OnePerCall, "gave an array of shape [1] as advantages for 0 trained tokens"),
     ("test_streams_are_whole", NotFinite, "gave a number that is not finite as likelihood"),
     ("test_streams_are_whole", OneGroupTooFew, "must return one Streams per outcome, group by group"),
-    ("test_streams_are_whole", NoReference, "named the reference 'reference'; scored are: none"),
+    ("test_streams_are_whole", NoReference, "named the reference 'reference'; there are: sampler"),
     ("test_a_state_goes_on", CountsInSecret, "write `traits = EstimatorTraits(keeps_state=True, …)`"),
     ("test_a_state_goes_on", ForgetsItsCount, "return all that it remembers"),
     ("test_it_is_an_estimator", TakesOneGroup, "core calls advantages(groups), but its signature differs"),

@@ -179,7 +179,7 @@ class Streams:
     divergence: float | NDArray[np.float64] = 0.0
     """w in w·KL(π‖ρ), by the estimator `kl_loss_type`"""
     reference: str = ""
-    """Which of the scores is log ρ; needed for a divergence"""
+    """Which of the scores is log ρ, or `sampler` for log μ; needed for a divergence"""
 
 
 class Estimator(Protocol):

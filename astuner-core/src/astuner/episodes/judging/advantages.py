@@ -271,25 +271,23 @@ def _identify_calls(sample: Sample, episode: Episode) -> NDArray[np.int64]:
 
 
 def _read_streams(outcome: Outcome, streams: Streams, estimator: Estimator) -> _TokenStreams:
+    blame = f"{type(estimator).__qualname__}.signal"
+
     def read(name: str, value: Any) -> Values:
         values = np.asarray(value, np.float64)
         if values.shape not in ((), (outcome.tokens,)) or not np.isfinite(values).all():
             shape = f"{outcome.tokens} trained tokens of agent {outcome.agent!r} in episode {outcome.episode.id!r}"
             found = f"an array of shape {list(values.shape)}" if np.isfinite(values).all() else "a number that is not finite"
-            raise PluginError(f"{type(estimator).__qualname__}.signal gave {found} as {name} for {shape}")
+            raise PluginError(f"{blame} gave {found} as {name} for {shape}")
         return np.broadcast_to(values, (outcome.tokens,))
 
     others = {name: read(name, getattr(streams, name)) for name in ("likelihood", "divergence")}
     others = {name: values for name, values in others.items() if values.any()}
     if others and not read_traits(estimator, EstimatorTraits).beyond_advantages:
-        raise PluginError(
-            f"{type(estimator).__qualname__} gave a {next(iter(others))}: its traits must say beyond_advantages=True"
-        )
+        raise PluginError(f"{blame} gave a {next(iter(others))}: its traits must say beyond_advantages=True")
     if "divergence" in others:
-        if streams.reference not in outcome.scores:
-            known = ", ".join(outcome.scores) or "none"
-            raise PluginError(
-                f"{type(estimator).__qualname__}.signal named the reference {streams.reference!r}; scored are: {known}"
-            )
-        others["reference"] = read("reference", outcome.scores[streams.reference])
+        references = {"sampler": outcome.logprobs, **outcome.scores}
+        if streams.reference not in references:
+            raise PluginError(f"{blame} named the reference {streams.reference!r}; there are: {', '.join(references)}")
+        others["reference"] = read("reference", references[streams.reference])
     return _TokenStreams(read("advantages", streams.advantages), others)
