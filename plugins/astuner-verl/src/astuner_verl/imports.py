@@ -22,6 +22,8 @@ ESTIMATORS = {
     "rloo": "rloo",
     "reinforce_plus_plus": "reinforce_plus_plus",
     "reinforce_plus_plus_baseline": "reinforce_plus_plus_baseline",
+    "opo": "opo",
+    "grpo_passk": "pass_at_k",
 }
 ALGORITHM = "trainer_common.algorithm"
 AGGREGATION, BY_SAMPLE = "trainer_common.loss_agg_mode", "seq-mean-token-mean"
