@@ -169,3 +169,67 @@ def test_a_resumed_run_weighs_the_entropy_as_if_it_had_never_stopped(tmp_path: P
 def test_a_learner_that_weighs_no_entropy_is_refused_by_name(run: Any):
     with pytest.raises(ConfigError, match="weighs no entropy from step to step"):
         run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=weigh_entropy())
+
+
+ESTIMATORS = """
+from astuner.contract.protocols import EstimatorTraits, Streams
+
+
+class Imitates:
+    traits = EstimatorTraits(gives_streams=True, beyond_advantages=True, group_relative=False)
+
+    def signal(self, groups):
+        return [[Streams(likelihood=1.0) for _ in siblings] for siblings in groups]
+
+
+class Taught(Imitates):
+    traits = EstimatorTraits(gives_streams=True, group_relative=False, scored_by=("teacher",))
+
+
+class Counting:
+    traits = EstimatorTraits(gives_streams=True, group_relative=False, keeps_state=True)
+    steps = 0
+
+    def signal(self, groups):
+        self.steps += 1
+        return [[Streams(advantages=float(self.steps)) for _ in siblings] for siblings in groups]
+
+    def get_state(self):
+        return {"steps": self.steps}
+
+    def set_state(self, state):
+        self.steps = state["steps"]
+
+
+class Forgetful:
+    traits = EstimatorTraits(gives_streams=True)
+"""
+
+
+def estimated_by(directory: Path, name: str, **changes: Any) -> dict[str, Any]:
+    (directory / "estimators.py").write_text(ESTIMATORS)
+    return trainer(algorithm={"adv_estimator": f"{directory / 'estimators.py'}:{name}"}, **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Imitates", "trains no likelihood and no divergence of an estimator"),
+        ("Taught", "scores with no other model"),
+    ],
+)
+def test_an_estimator_that_a_learner_cannot_serve_is_refused_by_name(run: Any, tmp_path: Path, name: str, said: str):
+    with pytest.raises(ConfigError, match=f"adv_estimator: .*{name}' needs more than advantages, and the backbone .* {said}"):
+        run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=estimated_by(tmp_path, name))
+
+
+def test_what_an_estimator_remembers_is_in_each_checkpoint(run: Any, tmp_path: Path):
+    settings = estimated_by(tmp_path, "Counting", save_freq=1, max_checkpoints_to_keep=3)
+    played = run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=settings)
+    states = [json.loads((RunDirectory(played.directory).checkpoint(step) / "estimator.json").read_text()) for step in (1, 2, 3)]
+    assert [state["state"] for state in states] == [{"steps": 1}, {"steps": 2}, {"steps": 3}]
+
+
+def test_one_that_says_it_gives_streams_and_does_not_is_named(run: Any, tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"Forgetful.*gives_streams=True, and it has no method `signal`"):
+        run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=estimated_by(tmp_path, "Forgetful"))

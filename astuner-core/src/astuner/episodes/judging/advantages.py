@@ -84,7 +84,8 @@ def compute_advantages(
     (`trainer_common.algorithm.norm_adv_by_agent`) they are compared per task: each agent against all agents of all siblings.
     Episodes without a reward take no part, neither as a sample nor in a mean. `penalties`, of each trained token of an episode's
     agent in the order of its samples, are subtracted from the reward: the divergence from the reference model, when it is part of
-    the reward. `scores` are the log-probabilities of these tokens by each model that the estimator names (`scored_by`).
+    the reward. `scores` are the log-probabilities of these tokens by each model that the estimator names (`scored_by`); the sampler's stand in for
+    those of a model that scores nothing, as where nothing is trained.
     """
     found: Mapping[Owner, float | Values | _TokenStreams]
     if read_traits(estimator, EstimatorTraits).gives_streams:
@@ -229,15 +230,16 @@ def _ask_for_streams(
     scores: Mapping[str, Mapping[Owner, Values]],
 ) -> dict[Owner, _TokenStreams]:
     episodes = {episode.id: episode for group in groups for episode in group.episodes}
+    given = {name: scores.get(name, {}) for name in read_traits(estimator, EstimatorTraits).scored_by}
     compared = [
-        [_describe(episodes[one.owner[0]], one, penalties, scores) for one in entries]
+        [_describe(episodes[one.owner[0]], one, penalties, given) for one in entries]
         for group in groups
         for entries in list_compared(group, by_agent=by_agent)
     ]
-    given = cast("Any", estimator).signal(compared)
-    if [len(group) for group in given] != [len(group) for group in compared]:
+    found = cast("Any", estimator).signal(compared)
+    if [len(group) for group in found] != [len(group) for group in compared]:
         raise PluginError(f"{type(estimator).__qualname__}.signal must return one Streams per outcome, group by group")
-    pairs = [pair for group in zip(compared, given, strict=True) for pair in zip(*group, strict=True)]
+    pairs = [pair for group in zip(compared, found, strict=True) for pair in zip(*group, strict=True)]
     return {(outcome.episode.id, outcome.agent): _read_streams(outcome, streams, estimator) for outcome, streams in pairs}
 
 
@@ -247,14 +249,15 @@ def _describe(
     agent = one.owner[1]
     samples = [sample for sample in episode.samples if sample.agent == agent]
     lost = penalties.get(one.owner, np.zeros(one.tokens))
+    logprobs = np.concatenate([np.zeros(0), *(sample.logprobs[sample.mask] for sample in samples)])
     return Outcome(
         episode=episode,
         agent=agent,
         reward=one.reward - float(lost.sum()),
         returns=one.reward - np.cumsum(lost[::-1])[::-1],
-        logprobs=np.concatenate([np.zeros(0), *(sample.logprobs[sample.mask] for sample in samples)]),
+        logprobs=logprobs,
         calls=np.concatenate([np.zeros(0, np.int64), *(_identify_calls(sample, episode) for sample in samples)]),
-        scores={model: found.get(one.owner, np.zeros(0)) for model, found in scores.items()},
+        scores={model: found.get(one.owner, logprobs) for model, found in scores.items()},
     )
 
 
