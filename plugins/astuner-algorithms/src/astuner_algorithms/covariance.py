@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import field, frozen
 from attrs.validators import ge, gt, le
+from numpy.typing import NDArray
 
 from astuner.contract.protocols import EstimatorTraits, Streams
 from astuner_algorithms.streams import Groups, Values, normalise
@@ -69,7 +70,7 @@ class KlCov:
     def signal(self, groups: Groups) -> Sequence[Sequence[Streams]]:
         """Return the advantages and the weights of the divergence."""
         advantages, covariances = _compute_covariances(groups)
-        weights = self.options.weight * _choose_highest(covariances, self.options.share)
+        weights = self.options.weight * _choose_highest(covariances, self.options.share).astype(np.float64)
         parts = iter(zip(_split(groups, advantages), _split(groups, weights), strict=True))
         return [
             [Streams(advantages=own, divergence=held, reference="sampler") for own, held in (next(parts) for _ in siblings)]
@@ -92,7 +93,7 @@ def _compute_covariances(groups: Groups) -> tuple[Values, Values]:
     return advantages, (advantages - advantages.mean()) * (logprobs - logprobs.mean())
 
 
-def _choose_highest(covariances: Values, share: float) -> Values:
+def _choose_highest(covariances: Values, share: float) -> NDArray[np.bool_]:
     chosen = np.zeros(covariances.size, np.bool_)
     chosen[np.argsort(-covariances, kind="stable")[: max(1, int(share * covariances.size))]] = True
     return chosen

@@ -84,8 +84,8 @@ def compute_advantages(
     (`trainer_common.algorithm.norm_adv_by_agent`) they are compared per task: each agent against all agents of all siblings.
     Episodes without a reward take no part, neither as a sample nor in a mean. `penalties`, of each trained token of an episode's
     agent in the order of its samples, are subtracted from the reward: the divergence from the reference model, when it is part of
-    the reward. `scores` are the log-probabilities of these tokens by each model that the estimator names (`scored_by`); the sampler's stand in for
-    those of a model that scores nothing, as where nothing is trained.
+    the reward. `scores` are the log-probabilities of these tokens by each model that the estimator names (`scored_by`); the
+    sampler's stand in for those of a model that scores nothing, as where nothing is trained.
     """
     found: Mapping[Owner, float | Values | _TokenStreams]
     if read_traits(estimator, EstimatorTraits).gives_streams:
