@@ -46,8 +46,8 @@ WORDS = frozenset({"environments", "llm", "local", "math", "pass_at_k", "tracing
 """Names that are words as well: they name a component only in quotes."""
 
 SECTIONS = frozenset(
-    {"compare", "config.schema", "config.show", "data", "env", "eval", "export", "init", "judge", "model"}
-    | {"replay", "runs", "setup", "stop", "trace", "warm-start", "why"}
+    {"compare", "config.schema", "config.show", "data", "env", "episodes", "eval", "export", "init", "judge"}
+    | {"model", "replay", "runs", "setup", "stop", "trace", "warm-start", "why"}
 )
 """Commands that are called as a section, a field, a function, a method or a module of core is: nothing tells the two apart."""
 

@@ -261,9 +261,9 @@ def test_services_have_ten_minutes(hooks: Any, tmp_path: Path, monkeypatch: pyte
 
 def test_one_command_is_switched_off(hooks: Any):
     made = hooks(example("no_judge_command")())
-    assert made.make_command(asked_for("command", "astuner.cli.episodes:episodes", "acme")).name == "episodes"
+    assert made.make_command(asked_for("command", "astuner.cli.run:run", "acme")).name == "run"
     with pytest.raises(click.UsageError, match="is switched off"):
-        made.make_command(asked_for("command", "astuner.cli.episodes:episodes", "judge")).main(["eval"], standalone_mode=False)
+        made.make_command(asked_for("command", "astuner.cli.run:run", "judge")).main(["eval"], standalone_mode=False)
     assert [row.made_by.partition(" ")[0] for row in made.provenance] == ["astuner-core", "extension"]
 
 

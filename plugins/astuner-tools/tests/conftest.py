@@ -2,6 +2,6 @@
 
 from command_process import astuner
 from made_renderers import make_renderer, renderer
-from made_up_runs import write_run
+from made_up_runs import stored, write_run
 
-__all__ = ["astuner", "make_renderer", "renderer", "write_run"]
+__all__ = ["astuner", "make_renderer", "renderer", "stored", "write_run"]

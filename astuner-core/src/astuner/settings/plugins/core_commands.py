@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("astuner.cli.run:run", "Train the model behind an agent."),
-    "episodes": ("astuner.cli.episodes:episodes", "Show the episodes of a run."),
     "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),
     "plugin.list": ("astuner.cli.plugin:list_", "List every installed component, and what it lacks."),
     "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
