@@ -53,6 +53,21 @@ class Reinforce:
         return -self.options.scale * tokens.advantages * tokens.logp
 
 
+class Hardest:
+    @attrs.frozen
+    class Options:
+        share: float = 1.0
+
+    def __init__(self, options):
+        self.options = options
+
+    def choose(self, draw, state):
+        return draw.tasks[: draw.count]
+
+    def observe(self, played, state):
+        return state
+
+
 class Remote:
     traits = EngineTraits(names_own_model=True)
 """
@@ -72,6 +87,7 @@ def plan(fake_distribution: Callable[..., Path], tmp_path: Path) -> Planned:
                 "astuner.engines": {"remote": "acme_median:Remote"},
                 "astuner.losses": {"reinforce": "acme_median:Reinforce"},
                 "astuner.readers": {"tasks": "acme_median:Tasks"},
+                "astuner.samplers": {"hardest": "acme_median:Hardest"},
             },
             requires=["astuner-core>=0.1,<0.2"],
         )
@@ -218,3 +234,32 @@ def test_bounds_without_effect_or_order_are_refused(
 ) -> None:
     found = problem(**with_loss(**settings))
     assert (found.key, found.message) == (f"astuner.trainer_common.algorithm.{key}", message)
+
+
+def test_a_sampler_has_its_options_from_the_section_of_the_data(plan: Planned) -> None:
+    found = plan(data={"train_batch_size": 1, "sampler": "hardest", "hardest": {"share": 0.5}}).recipe.sampler
+    assert (found.candidate.name, found.options.share) == ("hardest", 0.5)
+    assert plan().recipe.sampler.candidate.name == "uniform"
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "suggestion"),
+    [
+        ({"sampler": "hardst"}, "sampler", "hardest"),
+        ({"sampler": "hardest", "hardest": {"shar": 0.5}}, "hardest.shar", "share"),
+        ({"sampler": "hardest", "hardst": {"share": 0.5}}, "hardst", "hardest"),
+        ({"train_batch_sise": 1}, "train_batch_sise", "train_batch_size"),
+    ],
+)
+def test_what_is_misspelt_of_a_sampler_is_reported_with_its_place(
+    problem: Callable[..., Problem], data: Mapping[str, Any], key: str, suggestion: str
+) -> None:
+    found = problem(data=data)
+    assert (found.key, found.suggestion) == (f"astuner.data.{key}", suggestion)
+
+
+def test_an_order_that_a_sampler_does_not_keep_is_refused(plan: Planned, problem: Callable[..., Problem]) -> None:
+    assert plan(data={"train_batch_size": 1, "shuffle": False}).recipe.sampler.candidate.name == "uniform"
+    found = problem(data={"train_batch_size": 1, "shuffle": False, "sampler": "hardest"})
+    assert found.key == "astuner.data.shuffle"
+    assert found.message == "the sampler hardest has an order of its own. Remove this key."

@@ -42,6 +42,6 @@ def test_one_that_cannot_be_used_is_not_named(others: list[str], install: Instal
 
 
 def test_it_is_named_as_it_is_typed(others: list[str], install: Install) -> None:
-    taken = {"episodes": "acme_pages:pages"}
+    taken = {"run": "acme_pages:pages"}
     install("acme-pages", entry_points={"astuner.commands": taken, "astuner.shows_runs": taken})
-    assert sorted(list_run_viewers(Catalog.discover())) == sorted([*others, "astuner acme-pages/episodes"])
+    assert sorted(list_run_viewers(Catalog.discover())) == sorted([*others, "astuner acme-pages/run"])

@@ -8,8 +8,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any, cast
 
@@ -22,7 +23,16 @@ from harness import REPOSITORY
 
 from astuner import Verdict
 from astuner.contract.errors import DataError, PluginError, RunFailed
-from astuner.contract.protocols import Candidate, EstimatorTraits, LossTraits, Sampled, SandboxSpec, TrainedTokens
+from astuner.contract.protocols import (
+    Candidate,
+    EstimatorTraits,
+    LossTraits,
+    PlayedTask,
+    Sampled,
+    SandboxSpec,
+    TaskDraw,
+    TrainedTokens,
+)
 from astuner.contract.schema import Failure, Notice, StepReport, Task, Unjudged, ValidationReport, WorkflowTask
 from astuner_devkit import episode, group, run_info
 from astuner_devkit.contracts import HooksContract, list_rules, run_contract
@@ -201,6 +211,23 @@ def test_tokens_that_were_certain_count_nothing(hooks: Any, tmp_path: Path, monk
     tokens = TrainedTokens(logp=logp, old=logp, sampler=logp, advantages=logp / logp, samples=logp)
     assert cast("Any", made.compute(tokens)).tolist() == [0.0, 1.0]
     assert made.traits == LossTraits(per_token=True)
+
+
+def test_tasks_that_always_fail_are_given_up(hooks: Any, tmp_path: Path):
+    uniform = asked_for("sampler", "astuner.episodes.rollout.sampler:Uniform")
+    made = hooks(example("given_up_tasks")()).make_sampler(uniform, None, run_info(tmp_path))
+    failed = PlayedTask(task_id="a", step=1, rewards=(0.0, 0.0), successes=(False, False))
+    solved = PlayedTask(task_id="b", step=1, rewards=(1.0, 0.0), successes=(True, False))
+    state: Mapping[str, Any] = {}
+
+    def choose(count: int, seed: int) -> set[str]:
+        return set(made.choose(TaskDraw(step=1, count=count, tasks=("a", "b", "c"), rng=Random(seed)), state))
+
+    for _ in range(3):
+        assert {task for seed in range(20) for task in choose(2, seed)} == {"a", "b", "c"}
+        state = made.observe([failed, solved], state)
+    assert {task for seed in range(20) for task in choose(2, seed)} == {"b", "c"}
+    assert choose(3, 1) == {"a", "b", "c"}
 
 
 def test_first_messages_are_cut(hooks: Any, tmp_path: Path):

@@ -104,6 +104,11 @@ def test_adapters_reach_trinity(tree: Callable[..., dict[str, Any]]) -> None:
     assert tree()["model"]["lora_configs"] is None
 
 
+def test_another_sampler_is_refused_by_name() -> None:
+    honour = HonourTable.of(TrinityBackbone).find_honour("data.sampler")
+    assert (honour.status, "before it knows how earlier ones went" in honour.reason) == ("refused", True)
+
+
 REFUSED = [
     ("trainer_common.mini_batch_num=2", "Trinity makes one optimizer step of a batch"),
     ("trainer_common.keep_best=true", "Trinity saves at its own pace"),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         PolicyLoss,
         Reader,
         RunInfo,
+        Sampler,
         Sandboxes,
     )
     from astuner.contract.schema import Episode, Group, Notice, StepReport, ValidationReport
@@ -56,8 +57,8 @@ def _mark_event(spec: F) -> F:
     return _hookspec(spec)
 
 
-class ReaderSpecs:
-    """Where tasks come from."""
+class ComponentSpecs:
+    """What makes the components of a run, and what happens to tasks and groups."""
 
     @_mark_deciding
     def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Reader | None:
@@ -75,10 +76,6 @@ class ReaderSpecs:
         loggers are made.
         Where: the driver, main thread.
         """
-
-
-class JudgeSpecs:
-    """Where rewards come from."""
 
     @_mark_deciding
     def astuner_make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge | None:
@@ -106,10 +103,6 @@ class JudgeSpecs:
         Where: the driver, main thread, wherever the group was judged.
         """
 
-
-class TrackerSpecs:
-    """How samples are read off recorded calls."""
-
     @_mark_deciding
     def astuner_make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker | None:
         """Return what makes a tracker: it is called without arguments, once per episode.
@@ -117,10 +110,6 @@ class TrackerSpecs:
         When: once, before the first episode.
         Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
-
-
-class EnvironmentSpecs:
-    """What agents act in."""
 
     @_mark_deciding
     def astuner_make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment | None:
@@ -132,10 +121,6 @@ class EnvironmentSpecs:
         Where: each rollout process, in the thread of its event loop; for backbones that play in the driver it is there.
         """
 
-
-class SandboxSpecs:
-    """Where the programs of agents run."""
-
     @_mark_deciding
     def astuner_make_sandbox(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sandboxes | None:
         """Make what opens sandboxes, one for each episode.
@@ -143,10 +128,6 @@ class SandboxSpecs:
         When: once, before the first episode, for a workflow whose traits say that it runs programs in sandboxes.
         Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
-
-
-class DetectorSpecs:
-    """What looks for abnormal behaviour."""
 
     @_mark_deciding
     def astuner_make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector | None:
@@ -156,10 +137,6 @@ class DetectorSpecs:
         Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
 
-
-class EngineSpecs:
-    """What generates tokens."""
-
     @_mark_deciding
     def astuner_make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine | None:
         """Return what makes an engine: it is called without arguments, once per rollout process.
@@ -167,10 +144,6 @@ class EngineSpecs:
         When: once, before the first episode; not for an engine that the backbone brings itself.
         Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
-
-
-class EstimatorSpecs:
-    """How rewards become advantages."""
 
     @_mark_deciding
     def astuner_make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator | None:
@@ -180,10 +153,6 @@ class EstimatorSpecs:
         Where: the driver, main thread; some backbones make one in each rollout process too.
         """
 
-
-class LossSpecs:
-    """What a step minimises."""
-
     @_mark_deciding
     def astuner_make_loss(self, candidate: Candidate, options: Any, run_info: RunInfo) -> PolicyLoss | None:
         """Make the policy gradient's loss of the run.
@@ -192,9 +161,13 @@ class LossSpecs:
         Where: the driver, main thread; some backbones make one in each process that trains too.
         """
 
+    @_mark_deciding
+    def astuner_make_sampler(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sampler | None:
+        """Make what chooses the tasks of the training steps.
 
-class LoggerSpecs:
-    """Where reports are written."""
+        When: once, when the backbone begins to train; not for a validation pass.
+        Where: the driver, main thread.
+        """
 
     @_mark_deciding
     def astuner_make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger | None:
@@ -204,10 +177,6 @@ class LoggerSpecs:
         Where: the driver, main thread.
         """
 
-
-class BackboneSpecs:
-    """What trains."""
-
     @_mark_deciding
     def astuner_make_backbone(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Backbone | None:
         """Make the backbone.
@@ -216,10 +185,6 @@ class BackboneSpecs:
         Where: the driver, main thread.
         """
 
-
-class ServiceSpecs:
-    """What runs next to a run."""
-
     @_mark_deciding
     def astuner_make_service(self, candidate: Candidate, run_info: RunInfo) -> Definition | None:
         """Define a service; core starts what is defined, and ends it after the run.
@@ -227,10 +192,6 @@ class ServiceSpecs:
         When: once for each `--with NAME` that names a package's service, before the reader is made.
         Where: the driver, main thread.
         """
-
-
-class CommandSpecs:
-    """What a package adds to the command line."""
 
     @_mark_deciding
     def astuner_make_command(self, candidate: Candidate) -> click.Command | None:
@@ -303,19 +264,4 @@ class RunSpecs:
         """
 
 
-SPECS = (
-    ReaderSpecs,
-    JudgeSpecs,
-    TrackerSpecs,
-    EnvironmentSpecs,
-    SandboxSpecs,
-    DetectorSpecs,
-    EngineSpecs,
-    EstimatorSpecs,
-    LossSpecs,
-    LoggerSpecs,
-    BackboneSpecs,
-    ServiceSpecs,
-    CommandSpecs,
-    RunSpecs,
-)
+SPECS = (ComponentSpecs, RunSpecs)

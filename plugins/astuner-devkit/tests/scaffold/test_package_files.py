@@ -137,7 +137,9 @@ def test_every_option_is_documented_in_the_code_and_in_the_readme(kind: str, loa
     assert [name for name, doc in options.items() if not doc or f"| `{name}` |" not in readme] == []
 
 
-@pytest.mark.parametrize("kind", ["reader", "judge", "tracker", "logger", "engine", "environment", "detector", "loss", "hook"])
+@pytest.mark.parametrize(
+    "kind", ["reader", "judge", "tracker", "logger", "engine", "environment", "detector", "loss", "sampler", "hook"]
+)
 def test_a_component_that_has_a_section_has_options(kind: str, load: Load) -> None:
     assert describe_fields(load(kind).Options)
 

@@ -41,6 +41,7 @@ class TrinityBackbone:
             "rollout.players": "Trinity's runners are the workers; trinity.explorer.runner_per_model sets how many",
             "gateway.port": "each process that plays episodes has its own gateway, on a free port",
         },
+        refuses={"data.sampler": "the explorer draws a step's tasks before it knows how earlier ones went"},
         alignment=ALIGNMENT,
         own_venv=OWN_VENV,
         plans_memory=True,

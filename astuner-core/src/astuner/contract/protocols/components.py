@@ -1,9 +1,10 @@
-"""Readers, judges, detectors, estimators and loggers: what comes before, beside and after the rollouts."""
+"""Readers, samplers, judges, detectors, estimators and loggers: what comes before, beside and after the rollouts."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
@@ -190,6 +191,63 @@ class Estimator(Protocol):
 
     def advantages(self, groups: Sequence[NDArray[np.float64]]) -> Sequence[NDArray[np.float64]]:
         """Return one advantage per reward, in the same shapes: a 1-D array per group of siblings."""
+
+
+@frozen(kw_only=True, eq=False)
+class TaskDraw:
+    """What a step asks a sampler for."""
+
+    step: int
+    """From 1."""
+    count: int
+    """How many tasks, all of them different."""
+    tasks: Sequence[str]
+    """The ids to choose from: the training tasks in the reader's order, without those that the step has already drawn."""
+    rng: Random
+    """Seeded with the run's seed, the step and how often it has drawn."""
+
+
+@frozen(kw_only=True)
+class PlayedTask:
+    """What the group of a task has shown."""
+
+    task_id: str
+    step: int
+    """The training step that it was played for."""
+    rewards: tuple[float, ...]
+    """Of its episodes that have one, by repeat."""
+    successes: tuple[bool, ...]
+    """Of its episodes whose success is known, by repeat."""
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of successes; None if no success is known."""
+        return sum(self.successes) / len(self.successes) if self.successes else None
+
+
+class Sampler(Protocol):
+    """Chooses the tasks of each step. Lives in the driver.
+
+    It keeps nothing itself: core holds its state, plain JSON values, `{}` at first, and saves it with each checkpoint. The same
+    arguments give the same answer, so a resumed run plays the same tasks; `draw.rng` is the only chance.
+
+        class FewestVisits:
+            def choose(self, draw, state):
+                return sorted(draw.tasks, key=lambda task: state.get(task, 0))[: draw.count]
+
+            def observe(self, played, state):
+                return {**state, **{one.task_id: state.get(one.task_id, 0) + 1 for one in played}}
+    """
+
+    def choose(self, draw: TaskDraw, state: Mapping[str, Any]) -> Sequence[str]:
+        """Return `draw.count` different ids of `draw.tasks`. A step that replaces groups without signal draws several times."""
+
+    def observe(self, played: Sequence[PlayedTask], state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the state after a step; `played` are all of its tasks, in the order in which they were chosen.
+
+        Called as soon as they are judged, which may be before they are trained. A state of an earlier attempt of the run may name
+        tasks that it no longer has.
+        """
 
 
 @frozen(kw_only=True)

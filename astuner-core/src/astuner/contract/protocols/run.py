@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from attrs import field, frozen
 
-from astuner.contract.protocols.components import Detector, Estimator, Judge
+from astuner.contract.protocols.components import Detector, Estimator, Judge, Sampler
 from astuner.contract.protocols.engine import MakeEngine
 from astuner.contract.protocols.losses import PolicyLoss
 from astuner.contract.protocols.sandbox import Sandboxes
@@ -91,6 +91,9 @@ class ComponentMaker(Protocol):
     def make_loss(self, candidate: Candidate, options: Any, run_info: RunInfo) -> PolicyLoss:
         """Make the policy gradient's loss."""
 
+    def make_sampler(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sampler:
+        """Make what chooses the tasks of the training steps."""
+
     def make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
         """Make a detector of abnormal behaviour."""
 
@@ -134,7 +137,7 @@ class Control(Protocol):
 
 
 class TaskSource(Protocol):
-    """The tasks of a run in the order in which they are trained: core's sampler, the same for all backbones."""
+    """The tasks of a run in the order of `data.shuffle`, which is the same for all backbones."""
 
     @property
     def total_steps(self) -> int:

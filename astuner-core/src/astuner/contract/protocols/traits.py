@@ -78,11 +78,8 @@ def find_faults(target: type[Any], record: type[Any], records: tuple[type[Any], 
             )
         else:
             unused = [name for name in (*methods, *attributes) if name in own]
-            yield from (f"`{name}` is never used, unless its traits say so: {_write(record, flag.name)}" for name in unused)
-
-
-def _write(record: type[Any], name: str) -> str:
-    return f"traits = {record.__name__}({name}=True)"
+            say = f"traits = {record.__name__}({flag.name}=True)"
+            yield from (f"`{name}` is never used, unless its traits say so: {say}" for name in unused)
 
 
 def find_options_class(component: object) -> type[Any] | None:

@@ -46,7 +46,8 @@ def describe_threads(known: set[threading.Thread]) -> Sequence[str]:
     busy = [thread for thread in find_busy_threads() if thread not in known]
     if not busy:
         return ()
-    named = [f"{thread.name}{f' at {line}' if (line := _find_line(thread)) else ''}" for thread in busy[:MOST_NAMED]]
+    lines = [None if thread.ident is None else find_line_of_thread(thread.ident) for thread in busy[:MOST_NAMED]]
+    named = [f"{thread.name}{f' at {line}' if line else ''}" for thread, line in zip(busy, lines, strict=False)]
     more = f" and {len(busy) - MOST_NAMED} more" if len(busy) > MOST_NAMED else ""
     return (f"users' code has left {len(busy)} threads running, which the end of the run ends: {', '.join(named)}{more}",)
 
@@ -62,7 +63,3 @@ def find_busy_threads() -> list[threading.Thread]:
         if frame is not None and not (frame.f_code.co_name == "_worker" and "concurrent" in frame.f_code.co_filename):
             found.append(thread)
     return found
-
-
-def _find_line(thread: threading.Thread) -> str | None:
-    return None if thread.ident is None else find_line_of_thread(thread.ident)

@@ -30,8 +30,9 @@ def compute_rollout_metrics(
         metrics |= {f"{name}_kept": found[name] for name in ("reward/mean", "success/rate") if name in found}
     trainable = [row for row in rows if row.sample.trained]
     again = [failure for episode in episodes for failure in episode.failures if failure.retried]
+    generated = sum(len(call.output_ids) for episode in episodes for call in episode.calls)
     metrics |= {
-        "tokens/generated": float(_count_tokens(episodes) + sum(failure.tokens for failure in again)),
+        "tokens/generated": float(generated + sum(failure.tokens for failure in again)),
         "signal/calls": float(sum(len(episode.calls) for episode in episodes) + sum(failure.calls for failure in again)),
         "signal/episodes": float(len(episodes)),
         "signal/episodes_rewarded": float(sum(episode.reward is not None for episode in episodes)),
@@ -51,10 +52,6 @@ def compute_rollout_metrics(
     for name, counts in (("failed", scored), ("lost", lost), ("retries", Counter(failure.reason for failure in again))):
         metrics |= {f"signal/{name}/{reason}": float(count) for reason, count in sorted(counts.items()) if count}
     return metrics
-
-
-def _count_tokens(episodes: Iterable[Episode]) -> int:
-    return sum(len(call.output_ids) for episode in episodes for call in episode.calls)
 
 
 def _compute_staleness(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -27,7 +27,8 @@ def describe_permission_stop(output: WorkflowOutput | None, calls: Sequence[Call
     if any(WAITING in text for text in _list_texts(output)):
         return f"an agent waited for the permission to run {tools or 'a tool'}, and its episode ended there. {REMEDY}"
     version = find_agentscope() if tools else None
-    if version is None or is_version_1(version) or _has_results(calls):
+    has_results = any(message.get("role") == "tool" for call in calls for message in call.messages)
+    if version is None or is_version_1(version) or has_results:
         return None
     return (
         f"an agent asked for {tools} and its episode ended without running it, in its first turn. If this is an agent of "
@@ -45,10 +46,6 @@ def _list_unanswered(calls: Sequence[Call]) -> Iterator[str]:
     for call in last.values():
         for wanted in call.reply.get("tool_calls") or ():
             yield str(_read(wanted.get("function"), "name"))
-
-
-def _has_results(calls: Sequence[Call]) -> bool:
-    return any(message.get("role") == "tool" for call in calls for message in call.messages)
 
 
 def _read(value: Any, name: str) -> Any:

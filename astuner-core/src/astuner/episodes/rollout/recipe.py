@@ -57,6 +57,8 @@ class Recipe:
     """Of advantages, for what trains."""
     policy_loss: Component
     """For what trains."""
+    sampler: Component
+    """Of tasks, for what trains."""
     catalog: Catalog
     """Where the environments are found that tasks name."""
     environments: EnvironmentChoice | None = None

@@ -7,14 +7,27 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, count, islice
+from typing import Any
 
 from astuner.contract.errors import ConfigError, Problem
-from astuner.contract.protocols import Reader
+from astuner.contract.protocols import PlayedTask, Reader, TaskDraw
 from astuner.contract.schema import Split, Task
 from astuner.episodes.rollout.steady_tasks import Check, SteadyTasks, TaskDigest
 
 SHUFFLE_WINDOW = 4096
 """Tasks held in memory to shuffle a stream; a split up to this size is shuffled whole."""
+
+
+class Uniform:
+    """Stands for the order of `TaskSampler`, which needs no choice; an extension that wraps it is given random tasks."""
+
+    def choose(self, draw: TaskDraw, state: Mapping[str, Any]) -> Sequence[str]:
+        """Return tasks of which each is as likely."""
+        return draw.rng.sample(draw.tasks, draw.count)
+
+    def observe(self, played: Sequence[PlayedTask], state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the state as it is."""
+        return state
 
 
 class TaskSampler:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
 
@@ -55,7 +55,7 @@ def _load_selected(index: EpisodeIndex, selection: Selection) -> Iterator[Episod
 
 def _load(index: EpisodeIndex, selection: Selection, found: Iterable[IndexedEpisode], most: int) -> Iterator[Episode]:
     loaded = filter(None, map(index.load, found))
-    yield from islice((one for one in loaded if selection.grep is None or _has_text(one, selection.grep)), most)
+    yield from islice((one for one in loaded if selection.grep is None or selection.grep in format_transcript(one)), most)
 
 
 def _filter(index: EpisodeIndex, selection: Selection) -> Iterator[IndexedEpisode]:
@@ -94,7 +94,8 @@ def _check_stored(index: EpisodeIndex, selection: Selection) -> None:
         raise UsageError(f"{index.path}: no episodes of step {selection.step}; {there}")
     if selection.task is not None and selection.task not in tasks:
         close = get_close_matches(selection.task, tasks, n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else f" There are: {_name_some(sorted(tasks))}."
+        some = ", ".join(sorted(tasks)[:8]) + (f" and {len(tasks) - 8} more" if len(tasks) > 8 else "")
+        hint = f" Did you mean '{close[0]}'?" if close else f" There are: {some}."
         where = "" if index.step is None else f" in step {index.step}"
         raise UsageError(f"{index.path}: no episodes of a task '{selection.task}'{where}.{hint}")
 
@@ -105,11 +106,3 @@ def _describe_steps(steps: set[int]) -> str:
         return f"those of step {first}" if first == last else f"those of steps {first} to {last}"
     named = sorted(steps)
     return f"those of steps {', '.join(map(str, named[:8]))}" + (f"… {last}" if len(named) > 8 else "")
-
-
-def _name_some(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-
-
-def _has_text(episode: Episode, text: str) -> bool:
-    return text in format_transcript(episode)

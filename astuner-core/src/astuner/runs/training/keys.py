@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 LOOP_HONOURS: tuple[str, ...] = (
+    "data.sampler",
     "trainer_common.algorithm.filter_groups.enable",
     "trainer_common.algorithm.filter_groups.max_num_gen_batches",
     "trainer_common.save_freq",

@@ -32,6 +32,7 @@ from astuner.runs.training.learner import Learner, LearnerTraits
 from astuner.runs.training.mismatch import MismatchWatch
 from astuner.runs.training.rollouts import Rollouts
 from astuner.runs.training.step_clock import StepClock
+from astuner.runs.training.task_choice import TaskChoice
 from astuner.runs.training.token_recorder import TokenRecorder
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     saved = whole = start
     recorder, traits = TokenRecorder.open(directory, settings.token_record), read_traits(learner, LearnerTraits)
     entropy = EntropyWeight.open(directory, settings.algorithm.entropy_ctrl, start)
+    choice = TaskChoice.open(run, tasks, recipe, control)
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         watch = MismatchWatch(warn=control.notify, sampled_by=rollouts.sampled_by)
         if settings.val_before_train if start == 0 else _lacks_validation(directory, start):
@@ -63,7 +65,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
         ahead: PlayedGroups | None = None
         clock = StepClock()
         for step in range(start + 1, total + 1):
-            played = ahead or _play(rollouts, run, tasks, step, clock)
+            played = ahead or _play(rollouts, run, choice, step, clock)
             groups = played.groups
             if groups is None:
                 break
@@ -76,7 +78,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             if traits.overlaps and step < total:
                 with ThreadPoolExecutor(1) as executor:
                     updating = executor.submit(_update, learner, rows, step, clock)
-                    ahead = _play(rollouts, run, tasks, step + 1, clock)
+                    ahead = _play(rollouts, run, choice, step + 1, clock)
                     metrics |= updating.result()
             else:
                 metrics, ahead = metrics | _update(learner, rows, step, clock), None
@@ -87,7 +89,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
                 recorder.record(step, groups, rows, values)
                 # What the trainer itself has measured is exact: the recorded values may be rounded.
                 metrics = watch.measure_update(step, rows, values, is_stale=metrics.get("staleness/max", 0) > 0) | metrics
-            metrics |= played.counts
+            metrics |= played.counts | choice.measure(step)
             if (engine_s := rollouts.take_engine_s(step)) is not None:
                 metrics["time/engine_s"] = engine_s
             rollouts.serve_new_weights(step)
@@ -104,11 +106,11 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             if due or (validates and settings.keep_best is not False and is_best_validation(directory, step)):
                 saved = step
                 mark_as_best_only(directory, step, not due)
-                yield _save(directory, learner, step)
+                yield _save(directory, learner, choice, step)
             if control.stop:
                 break
         if control.stop and learner.step == whole > saved:
-            yield _save(directory, learner, whole)
+            yield _save(directory, learner, choice, whole)
 
 
 def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
@@ -122,24 +124,27 @@ def checkpoint_to_resume(run: RunInfo, control: Control) -> Path | None:
     return RunDirectory(run.directory).checkpoint(control.resume_step) if control.resume_step else None
 
 
-def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int, clock: StepClock) -> PlayedGroups:
+def _play(rollouts: Rollouts, run: RunInfo, choice: TaskChoice, step: int, clock: StepClock) -> PlayedGroups:
     with clock.rollout(step):
-        return _play_groups(rollouts, run, tasks, step)
+        played = _play_groups(rollouts, run, choice, step)
+    if played.groups is not None:
+        choice.observe(step, (*played.groups, *played.left_out))
+    return played
 
 
-def _play_groups(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> PlayedGroups:
+def _play_groups(rollouts: Rollouts, run: RunInfo, choice: TaskChoice, step: int) -> PlayedGroups:
     """Return the groups of a step, and those that were played and are not trained.
 
     With `filter_groups` further tasks are drawn instead of groups without signal.
     """
     options, by_agent = run.config.trainer_common.algorithm.filter_groups, run.config.trainer_common.algorithm.norm_adv_by_agent
-    groups = rollouts.train(tasks.batch(step), step)
+    groups = rollouts.train(choice.batch(step), step)
     if groups is None or not options.enable:
         return PlayedGroups(groups=groups)
     wanted, played = len(groups), list(groups)
     for draw in range(1, options.max_num_gen_batches):
-        further = tasks.batch(step, draw)
-        if sum(not has_no_signal(group, by_agent=by_agent) for group in played) >= wanted or not further:
+        enough = sum(not has_no_signal(group, by_agent=by_agent) for group in played) >= wanted
+        if enough or not (further := choice.batch(step, draw)):
             break
         found = rollouts.train(further, step)
         if found is None:
@@ -221,9 +226,10 @@ def _lacks_validation(directory: RunDirectory, step: int) -> bool:
     return directory.state.get("validation_due") == step and not any(logged)
 
 
-def _save(directory: RunDirectory, learner: Learner, step: int) -> CheckpointSaved:
+def _save(directory: RunDirectory, learner: Learner, choice: TaskChoice, step: int) -> CheckpointSaved:
     begun = begin_checkpoint(directory, step)
     learner.save(begun)
+    choice.save(begun, step)
     if read_traits(learner.estimator, EstimatorTraits).keeps_state:
         write_json(begun / ESTIMATOR_STATE, {"state": cast("Any", learner.estimator).get_state()})
     return CheckpointSaved(step=step, path=str(finish_checkpoint(directory, step)))

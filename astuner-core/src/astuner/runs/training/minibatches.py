@@ -34,7 +34,7 @@ def cut_mini_batches(rows: Sequence[AnyRow], count: int) -> list[list[AnyRow]]:
     """
     keys: list[Hashable] = [row.group for row in rows]
     if len(set(keys)) < count:
-        keys = [_identify_episode(row) for row in rows]
+        keys = [(row.group, row.sample.episode_id) for row in rows]
     ranks = {key: rank for rank, key in enumerate(dict.fromkeys(keys))}
     parts: list[list[AnyRow]] = [[] for _ in range(min(count, len(ranks)))]
     for row, key in zip(rows, keys, strict=True):
@@ -62,10 +62,6 @@ def compute_token_shares(rows: Sequence[Row], aggregation: Aggregation, max_resp
             return [1 / sequences] * len(rows)
         case "seq-mean-token-sum-norm":
             return [1 / (sequences * max_response_length)] * len(rows)
-
-
-def _identify_episode(row: Row) -> Hashable:
-    return row.group, row.sample.episode_id
 
 
 def _identify_sequence(row: Row) -> Hashable:

@@ -18,7 +18,7 @@ from astuner.settings.config.model import Config
 from astuner.settings.config.paths import find_model_directory, find_similar_path, resolve_path
 from astuner.settings.config.places import ROOT, Locate, make_problem
 from astuner.settings.config.rewards import RewardComposition, order_by_requirements
-from astuner.settings.config.sections import ALTERNATIVES, COMPONENT_SECTIONS, TRACKERS
+from astuner.settings.config.sections import ALTERNATIVES, COMPONENT_KEYS, COMPONENT_SECTIONS, TRACKERS
 from astuner.settings.config.structure_errors import find_closest
 from astuner.shared.known_packages import read_known_packages
 
@@ -214,17 +214,13 @@ class Checks:
                     self.notices.append(f"{kind}.{name} is not used: chosen is {', '.join(chosen) or 'none'}.")
 
     def _list_components(self) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
-        config, judge, algorithm = self.config, self.config.task_judge, self.config.trainer_common.algorithm
+        config, judge = self.config, self.config.task_judge
         named = judge.judge_protocol if judge.judge_type == "customized_protocol" else judge.judge_type
         chosen = {
-            "task_reader": [config.task_reader.type],
-            "task_judge": [item.judge for item in judge.judges] + ([named] if named else []),
-            "context_tracker": [config.context_tracker.context_tracker_type],
-            "environment": [config.environment.environment_type],
-            "rollout": [config.rollout.name],
-            "sandbox": [config.sandbox.type],
-            "trainer_common.algorithm": [algorithm.policy_loss, algorithm.adv_estimator],
+            place: [attrgetter(key)(config) for key in COMPONENT_KEYS if key.rpartition(".")[0] == place]
+            for place in COMPONENT_SECTIONS
         }
+        chosen["task_judge"] = [item.judge for item in judge.judges] + ([named] if named else [])
         for kind, names in chosen.items():
             sections = attrgetter(kind)(config).sections
             # With `auto` the tasks choose among environments, and the backbone an engine, whose options it may take from there.

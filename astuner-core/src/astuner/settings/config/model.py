@@ -12,7 +12,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
 from astuner.settings.config.agent import Agent, Sandbox
-from astuner.settings.config.components import ContextTracker, TaskJudge, TaskReader
+from astuner.settings.config.components import ContextTracker, OpenSection, TaskJudge, TaskReader
 from astuner.settings.config.env_variables import Environment
 from astuner.settings.config.rollout import Rollout
 from astuner.settings.config.trainer import TrainerCommon
@@ -94,8 +94,8 @@ class Model:
 
 
 @frozen(kw_only=True)
-class Data:
-    """Lengths in tokens, and the batch size."""
+class Data(OpenSection):
+    """Lengths in tokens, the batch size, and which tasks are trained."""
 
     max_prompt_length: int = field(default=3000, validator=ge(1))
     """Longest first prompt of an episode."""
@@ -106,6 +106,8 @@ class Data:
     shuffle: bool = True
     """Train the tasks in a random order, another one in each epoch; False takes them as the reader yields them. Tasks that do
     not fill the last batch of an epoch are left out of it; with False they begin the next epoch."""
+    sampler: str = "uniform"
+    """Chooses the tasks of each step; `uniform` takes them epoch by epoch. Its options are in a section of its name, here."""
 
 
 @frozen(kw_only=True)

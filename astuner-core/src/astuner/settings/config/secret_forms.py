@@ -97,11 +97,8 @@ def _hide_value(given: re.Match[str]) -> str:
         hidden = len(value) >= 4 and not _PLAIN.fullmatch(value)
     else:
         hidden = len(value) >= 8 and not ORDINARY.fullmatch(value)
-    return name + REDACTED if hidden and (_is_header(name) or names_secret(words)) else given[0]
-
-
-def _is_header(name: str) -> bool:
-    return _HEADER.match(f"{name}x=1234567") is not None
+    is_secret = _HEADER.match(f"{name}x=1234567") is not None or names_secret(words)
+    return name + REDACTED if hidden and is_secret else given[0]
 
 
 def is_secret_option(given: re.Match[str]) -> bool:

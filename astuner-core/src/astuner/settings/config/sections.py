@@ -45,6 +45,7 @@ COMPONENT_SECTIONS: Mapping[str, tuple[str, ...]] = {
     "rollout": ("engine",),
     "sandbox": ("sandbox",),
     "trainer_common.algorithm": ("loss", "estimator"),
+    "data": ("sampler",),
 }
 """The sections that hold options under the names of components, and the kinds of these."""
 
@@ -59,6 +60,7 @@ COMPONENT_KEYS: Mapping[str, str] = {
     "sandbox.type": "sandbox",
     "trainer_common.algorithm.adv_estimator": "estimator",
     "trainer_common.algorithm.policy_loss": "loss",
+    "data.sampler": "sampler",
 }
 """The keys that name one component, and the kind of it."""
 
@@ -66,6 +68,7 @@ ALTERNATIVES: Mapping[str, tuple[str, ...]] = {
     "task_reader": ("astuner.readers",),
     "task_judge": ("astuner.judges",),
     "trainer_common.algorithm": ("astuner.losses", "astuner.estimators"),
+    "data": ("astuner.samplers",),
 }
 """The sections in which a file may keep the options of components that it does not choose, and their entry-point groups."""
 

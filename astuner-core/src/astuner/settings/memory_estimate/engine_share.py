@@ -57,7 +57,8 @@ def plan_engine_share(shape: ModelShape, hardware: Hardware, engine: EngineShare
             bytes=weights,
             gpus=engine.gpus,
             phases=phases,
-            because=f"{item} bytes for each of {shape.parameters / 1e9:.2f} billion parameters" + _over(spread),
+            because=f"{item} bytes for each of {shape.parameters / 1e9:.2f} billion parameters"
+            + (f" over {spread} GPUs" if spread > 1 else ""),
             keys=smaller[1:],
         ),
         MemoryPart(
@@ -70,7 +71,3 @@ def plan_engine_share(shape: ModelShape, hardware: Hardware, engine: EngineShare
         ),
     )
     return MemoryPlan(parts=parts, problems=problems)
-
-
-def _over(spread: int) -> str:
-    return f" over {spread} GPUs" if spread > 1 else ""

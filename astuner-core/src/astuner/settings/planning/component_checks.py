@@ -10,13 +10,14 @@ from attrs import frozen
 
 from astuner.contract.errors import ConfigError, Problem
 from astuner.contract.protocols import BackboneTraits, EngineTraits, EstimatorTraits
+from astuner.episodes.rollout.sampler import Uniform
 from astuner.episodes.rollout.worker_count import find_lack
 from astuner.settings.config.checks import MODEL_EXAMPLE
 from astuner.settings.config.paths import find_similar_path, resolve_path
 from astuner.settings.config.places import ROOT, make_problem
 from astuner.settings.planning.key_coverage import HonourTable
 from astuner.settings.planning.tracker_choice import find_inexact_keys
-from astuner.settings.plugins.drivers import load_with_traits
+from astuner.settings.plugins.drivers import load, load_with_traits
 
 if TYPE_CHECKING:
     from astuner.settings.config.loading import LoadedConfig
@@ -32,7 +33,7 @@ CLIP_KEYS = tuple(f"trainer_common.clip_ratio_{end}" for end in ("low", "high", 
 
 @frozen(kw_only=True)
 class ComponentChecks:
-    """What the backbone, the engine, the estimator and the loss of a run require of its keys."""
+    """What the backbone, the engine, the estimator, the loss and the sampler of a run require of its keys."""
 
     loaded: LoadedConfig
     catalog: Catalog
@@ -40,13 +41,14 @@ class ComponentChecks:
     engine: Component | None
     estimator: Component | None
     loss: Component | None
+    sampler: Component | None
 
     def run(self, *, trains: bool) -> None:
         """Raise `ConfigError` with all problems. A plan that only evaluates (`trains=False`) may hold what training must not."""
         backbone = BackboneTraits() if self.backbone is None else load_with_traits(self.backbone.candidate)[1]
         problems = [*self._check_model(), *self._check_players()]
         if trains and backbone.trains:
-            problems += [*self._check_siblings(), *self._check_bounds(), *find_inexact_keys(self.loaded)]
+            problems += [*self._check_siblings(), *self._check_bounds(), *self._check_order(), *find_inexact_keys(self.loaded)]
         if problems:
             raise ConfigError(problems)
 
@@ -93,6 +95,11 @@ class ComponentChecks:
             if lower is not None and upper is not None and lower >= upper:
                 message = f"must be below rollout_{kind}_threshold ({upper:g}): {lower:g}"
                 yield self._make_problem(f"{ALGORITHM}.rollout_{kind}_lower", message)
+
+    def _check_order(self) -> Iterator[Problem]:
+        if self.sampler is not None and not self.loaded.config.data.shuffle and load(self.sampler.candidate) is not Uniform:
+            message = f"the sampler {self.sampler.candidate.name} has an order of its own. Remove this key."
+            yield self._make_problem("data.shuffle", message)
 
     def _make_problem(self, key: str, message: str) -> Problem:
         return make_problem(f"{ROOT}.{key}", message, self.loaded.locate)

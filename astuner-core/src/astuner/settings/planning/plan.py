@@ -124,9 +124,10 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     tracker = _choose_named(chooser, "tracker", "context_tracker.context_tracker_type", config.context_tracker)
     estimator = _choose_named(chooser, "estimator", "trainer_common.algorithm.adv_estimator", config.trainer_common.algorithm)
     loss = _choose_named(chooser, "loss", "trainer_common.algorithm.policy_loss", config.trainer_common.algorithm)
+    sampler = _choose_named(chooser, "sampler", "data.sampler", config.data)
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
     chosen: dict[str, Any] = {"backbone": chosen_backbone, "engine": engine, "estimator": estimator, "loss": loss}
-    checks = ComponentChecks(loaded=loaded, catalog=catalog, **chosen)
+    checks = ComponentChecks(loaded=loaded, catalog=catalog, **chosen, sampler=sampler)
     chooser.attempt(lambda: checks.run(trains=trains))
     summed_up, idle_keys = [chosen_engine.notice] if chosen_engine.notice else [], list[str]()
     notices = [*summed_up, *_find_backbone_notices(loaded, catalog), *loaded.notices, *find_tracker_notices(loaded, tracker)]
@@ -160,7 +161,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     notices += native.notices if native else ()
     chooser.finish()
     reader = parts.reader
-    if chosen_backbone is None or reader is None or tracker is None or estimator is None or loss is None:
+    if chosen_backbone is None or reader is None or tracker is None or estimator is None or loss is None or sampler is None:
         raise AssertionError("a missing component is a problem, and finish() raises problems")
     recipe = Recipe(
         workflow=_choose_workflow(config.rollout.user_workflow, reader),
@@ -169,6 +170,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         engine=engine,
         estimator=estimator,
         policy_loss=loss,
+        sampler=sampler,
         catalog=catalog,
         environments=parts.environments,
         detectors=detectors,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +12,39 @@ from astuner.contract.hookspecs import hookimpl
 if TYPE_CHECKING:
     import click
 
-    from astuner.contract.protocols import Candidate, Detector, Estimator, Judge, MakeEnvironment, PolicyLoss, RunInfo, Sandboxes
+    from astuner.contract.protocols import Candidate, Estimator, Judge, MakeEnvironment, RunInfo
     from astuner.episodes.judging.composition import WeightedJudge
     from astuner.shared.services import Definition
+
+
+def _make_with(method: str | None = None) -> Callable[..., Any]:
+    """Return what loads and constructs a component; `PluginError` is raised if it lacks the method, given with its arguments."""
+
+    @hookimpl(trylast=True)
+    def make_component(self: CoreMakers, candidate: Candidate, options: Any, run_info: RunInfo) -> Any:
+        from astuner.settings.plugins.drivers import make
+
+        made = make(candidate, options, run_info)
+        if method is not None:
+            _check_method(candidate, made, method)
+        return made
+
+    return make_component
+
+
+def _check_method(candidate: Candidate, made: object, method: str) -> None:
+    if not callable(getattr(made, method.partition("(")[0], None)):
+        raise PluginError(f"{candidate.blame} has no method `{method}`")
 
 
 class CoreMakers:
     """Registered to be called last."""
 
-    @hookimpl(trylast=True)
-    def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Any:
-        """Load and construct."""
-        return _make(candidate, options, run_info)
-
-    astuner_make_logger = astuner_make_backbone = astuner_make_reader
+    astuner_make_reader = astuner_make_logger = astuner_make_backbone = _make_with()
+    astuner_make_sandbox = _make_with("open(spec)")
+    astuner_make_detector = _make_with("look(output)")
+    astuner_make_loss = _make_with("compute(tokens)")
+    astuner_make_sampler = _make_with("choose(draw, state)")
 
     @hookimpl(trylast=True)
     def astuner_make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> partial[Any]:
@@ -62,32 +81,15 @@ class CoreMakers:
         return bind_environment(candidate, load(candidate), options, run_info)
 
     @hookimpl(trylast=True)
-    def astuner_make_sandbox(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sandboxes:
-        """Load and construct."""
-        sandboxes: Sandboxes = _make(candidate, options, run_info, method="open(spec)")
-        return sandboxes
-
-    @hookimpl(trylast=True)
-    def astuner_make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
-        """Load and construct."""
-        detector: Detector = _make(candidate, options, run_info, method="look(output)")
-        return detector
-
-    @hookimpl(trylast=True)
     def astuner_make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
         """Load and construct."""
         from astuner.contract.protocols import EstimatorTraits, read_traits
+        from astuner.settings.plugins.drivers import make
 
-        estimator: Estimator = _make(candidate, options, run_info)
+        estimator: Estimator = make(candidate, options, run_info)
         needed = "signal" if read_traits(estimator, EstimatorTraits).gives_streams else "advantages"
         _check_method(candidate, estimator, f"{needed}(groups)")
         return estimator
-
-    @hookimpl(trylast=True)
-    def astuner_make_loss(self, candidate: Candidate, options: Any, run_info: RunInfo) -> PolicyLoss:
-        """Load and construct."""
-        loss: PolicyLoss = _make(candidate, options, run_info, method="compute(tokens)")
-        return loss
 
     @hookimpl(trylast=True)
     def astuner_make_service(self, candidate: Candidate, run_info: RunInfo) -> Definition:
@@ -111,18 +113,3 @@ class CoreMakers:
         if not isinstance(command, click.Command):
             raise PluginError(f"{candidate.blame} is {command!r}; a click command is expected")
         return command
-
-
-def _make(candidate: Candidate, options: Any, run_info: RunInfo, *, method: str | None = None) -> Any:
-    """Load and construct a component; raises `PluginError` for one without `method`, written with its arguments."""
-    from astuner.settings.plugins.drivers import make
-
-    made = make(candidate, options, run_info)
-    if method is not None:
-        _check_method(candidate, made, method)
-    return made
-
-
-def _check_method(candidate: Candidate, made: object, method: str) -> None:
-    if not callable(getattr(made, method.partition("(")[0], None)):
-        raise PluginError(f"{candidate.blame} has no method `{method}`")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         PolicyLoss,
         Reader,
         RunInfo,
+        Sampler,
         Sandboxes,
     )
     from astuner.contract.schema import Episode, Group, Notice, StepReport, ValidationReport
@@ -195,6 +196,10 @@ class Hooks:
     def make_loss(self, candidate: Candidate, options: Any, run_info: RunInfo) -> PolicyLoss:
         """Make the policy gradient's loss of the run."""
         return cast("PolicyLoss", self._make("loss", candidate, options=options, run_info=run_info))
+
+    def make_sampler(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Sampler:
+        """Make what chooses the tasks of the run."""
+        return cast("Sampler", self._make("sampler", candidate, options=options, run_info=run_info))
 
     def make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger:
         """Make one logger."""

@@ -18,6 +18,7 @@ KINDS: Mapping[str, str | None] = {
     "detector": "astuner.detectors",
     "estimator": "astuner.estimators",
     "loss": "astuner.losses",
+    "sampler": "astuner.samplers",
     "wire_api": "astuner.wire_apis",
     "hook": "astuner.hooks",
     "command": "astuner.commands",

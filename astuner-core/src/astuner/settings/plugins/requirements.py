@@ -50,9 +50,10 @@ class Facts:
         """Return the requirements that apply on this machine: for the extra `""` those without one, for another its own."""
         found = []
         for requirement in self._requirements:
-            always = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            marker = requirement.marker
+            always = marker is None or marker.evaluate({"extra": ""})
             for extra in extras:
-                if always if extra == "" else not always and _applies(requirement, extra):
+                if always if extra == "" else not always and marker is not None and marker.evaluate({"extra": extra}):
                     found.append(requirement)
                     break
         return found
@@ -148,10 +149,6 @@ def _parse_requirement(line: str) -> Requirement | None:
         return Requirement(line)
     except InvalidRequirement:
         return None  # pip refuses such a distribution, so only hand-made ones get here
-
-
-def _applies(requirement: Requirement, extra: str) -> bool:
-    return requirement.marker is not None and requirement.marker.evaluate({"extra": extra})
 
 
 def _format_requirement(requirement: Requirement) -> str:

@@ -18,6 +18,7 @@ from astuner_devkit.contracts.logger import LoggerContract
 from astuner_devkit.contracts.loss import LossContract
 from astuner_devkit.contracts.package import PackageContract
 from astuner_devkit.contracts.reader import ReaderContract
+from astuner_devkit.contracts.sampler import SamplerContract
 from astuner_devkit.contracts.sandbox import SandboxContract
 from astuner_devkit.contracts.tracker import TrackerContract
 from astuner_devkit.contracts.wire_api import WireApiContract
@@ -39,6 +40,7 @@ __all__ = [
     "PackageContract",
     "ReaderContract",
     "Rules",
+    "SamplerContract",
     "SandboxContract",
     "TrackerContract",
     "WireApiContract",
@@ -58,6 +60,7 @@ CONTRACTS: Mapping[str, type[Contract]] = {
         BackboneContract,
         EstimatorContract,
         LossContract,
+        SamplerContract,
         EnvironmentContract,
         DetectorContract,
         SandboxContract,

@@ -29,9 +29,9 @@ Examples:
 def new(kind: str, dist: str, name: str | None, parent: Path) -> None:
     """Create the directory DIST: a small working package with one component of a KIND, its tests and its README.
 
-    KIND is reader, judge, tracker, logger, backbone, engine, environment, sandbox, detector, estimator, loss, wire_api, hooks
-    or command. The component is named after DIST, without a leading `astuner-` and with `_` for `-`, unless --name is given.
-    Nothing is ever overwritten.
+    KIND is reader, judge, tracker, logger, backbone, engine, environment, sandbox, detector, estimator, loss, sampler,
+    wire_api, hooks or command. The component is named after DIST, without a leading `astuner-` and with `_` for `-`, unless
+    --name is given. Nothing is ever overwritten.
     """
     from astuner_devkit.scaffold.filling import fill_package, fill_usage
     from astuner_devkit.scaffold.kinds import find_scaffolded_kind

@@ -38,6 +38,7 @@ SCAFFOLDS: Mapping[str, Scaffold] = {
     "sandbox": Scaffold(description="A sandbox for astuner.", section="sandbox", package="astuner-agents"),
     "estimator": Scaffold(description="An advantage estimator for astuner."),
     "loss": Scaffold(description="A loss of the policy gradient for astuner.", section="trainer_common.algorithm"),
+    "sampler": Scaffold(description="A sampler of training tasks for astuner.", section="data"),
     "detector": Scaffold(description="A detector of abnormal behaviour for astuner.", section="rollout.detectors"),
     "wire_api": Scaffold(description="An HTTP API of agents for astuner.", target="API", core_extra="rollout"),
     "hook": Scaffold(description="An extension of astuner."),

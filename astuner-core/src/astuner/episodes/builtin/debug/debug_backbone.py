@@ -34,6 +34,7 @@ class DebugBackbone:
         inapplicable={
             "trainer_common.*": "debug does not train",
             "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",
+            "data.sampler": "debug plays debug.debug_first_n_tasks tasks",
             "model.dtype": "the engine loads the model unchanged",
             "model.lora_rank": "debug does not train",
             "model.lora_alpha": "debug does not train",

@@ -59,7 +59,7 @@ class JsonlLogger:
             lines = self._path.read_bytes().splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
             try:
-                is_kept = _read_step(line) <= step
+                is_kept = int(json.loads(line.decode())["step"]) <= step
             except _NO_ROW as error:
                 # Rows come in the order of their steps.
                 if later:
@@ -85,11 +85,6 @@ class JsonlLogger:
             content = self._path.read_bytes()
             if content and not content.endswith(b"\n"):
                 self._file.truncate(content.rfind(b"\n") + 1)
-
-
-def _read_step(line: bytes) -> int:
-    """Return the step of a row; raises one of `_NO_ROW` for a line that is not one."""
-    return int(json.loads(line.decode())["step"])
 
 
 def _split_by_kind(metrics: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:

@@ -89,7 +89,10 @@ class TokenCallMaker:
     ) -> Iterator[LiveCall]:
         """Yield a call for each seed of one prompt; `first_choice` is the number of the first among those of the request."""
         request, caller, trained = accepted.request, accepted.caller, accepted.trained
-        messages = _make_message(self.renderer.decode(prompt.prompt_ids.tolist())) if request.prompts else request.messages
+        messages = request.messages
+        if request.prompts:
+            text = self.renderer.decode(prompt.prompt_ids.tolist())
+            messages = ({"role": "user", "content": text},) if text else ()
         constraint = self.policy.choose_constraint(request, caller.name, trained)
         sampling = self.policy.choose_sampling(request, caller.name, trained)
         stop_ids = tuple(sorted({*self.renderer.turn_ends, *sampling.stop_token_ids}))
@@ -150,8 +153,3 @@ class TokenCallMaker:
 def _share_prompt(placement: Placement, first: int, messages: int) -> Placement:
     """Return the place of a further choice, which adds nothing to the prompt of the first one, a call with this index."""
     return evolve(placement, parent=first, kept=len(placement.ids), prompt_ids=placement.ids[:0].copy(), known=messages)
-
-
-def _make_message(text: str) -> tuple[Message, ...]:
-    """Return the text added by a raw prompt, as a message for the records."""
-    return ({"role": "user", "content": text},) if text else ()

@@ -169,7 +169,7 @@ class _Beginnings:
 
     def add(self, data: bytes, point: _Point) -> None:
         """Add a point, unless it was recorded before."""
-        if self._points.setdefault(_digest(data), point) is point and len(data) not in self._lengths:
+        if self._points.setdefault(blake2b(data, digest_size=16).digest(), point) is point and len(data) not in self._lengths:
             insort(self._lengths, len(data))
 
     def find(self, data: bytes) -> list[tuple[int, _Point]]:
@@ -184,7 +184,3 @@ class _Beginnings:
             if point is not None:
                 found.append((length, point))
         return found[::-1]
-
-
-def _digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=16).digest()
