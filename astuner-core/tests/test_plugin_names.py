@@ -42,7 +42,7 @@ ALLOWED: Mapping[tuple[str, str], str] = {
 }
 """Why a name may be in a file, or below a folder."""
 
-WORDS = frozenset({"environments", "llm", "local", "math", "pass_at_k", "tracing"})
+WORDS = frozenset({"environments", "llm", "local", "math", "pass_at_k", "pools", "success_rate", "tracing"})
 """Names that are words as well: they name a component only in quotes."""
 
 SECTIONS = frozenset(

@@ -158,7 +158,7 @@ def test_typos_next_to_the_sections_of_losses_have_a_suggestion(
 
 
 def test_sections_of_losses_that_are_not_chosen_are_kept_if_there_are_such_losses(load: Load) -> None:
-    told = "trainer_common.algorithm.acme is not used: chosen is ppo_clip."
+    told = "trainer_common.algorithm.acme is not used: chosen is grpo, ppo_clip."
     notices = load("  trainer_common:\n    algorithm: {gspo: {clip_ratio_low: 0.1}, acme: {x: 1}}\n").notices
     assert [notice for notice in notices if "algorithm" in notice] == [told]
 

@@ -262,4 +262,4 @@ def test_an_order_that_a_sampler_does_not_keep_is_refused(plan: Planned, problem
     assert plan(data={"train_batch_size": 1, "shuffle": False}).recipe.sampler.candidate.name == "uniform"
     found = problem(data={"train_batch_size": 1, "shuffle": False, "sampler": "hardest"})
     assert found.key == "astuner.data.shuffle"
-    assert found.message == "the sampler hardest has an order of its own. Remove this key."
+    assert found.message == "the sampler hardest takes the tasks in its own order. Remove this key."

@@ -98,7 +98,7 @@ class ComponentChecks:
 
     def _check_order(self) -> Iterator[Problem]:
         if self.sampler is not None and not self.loaded.config.data.shuffle and load(self.sampler.candidate) is not Uniform:
-            message = f"the sampler {self.sampler.candidate.name} has an order of its own. Remove this key."
+            message = f"the sampler {self.sampler.candidate.name} takes the tasks in its own order. Remove this key."
             yield self._make_problem("data.shuffle", message)
 
     def _make_problem(self, key: str, message: str) -> Problem:
