@@ -23,6 +23,7 @@ def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
     table = HonourTable.of(TrinityBackbone)
     idle = {key for key in walk_schema() if table.find_honour(key).status in ("inapplicable", "refused")}
     assert {key for key in idle if key.startswith(("trainer_common", "model", "data", "rollout."))} == {
+        "data.sampler",
         "rollout.gamma",
         "rollout.players",
         "trainer_common.algorithm.entropy_ctrl.delta",

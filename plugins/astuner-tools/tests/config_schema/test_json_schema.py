@@ -133,7 +133,7 @@ def test_old_spellings_are_accepted_and_name_the_present_one() -> None:
 
 def test_what_is_written_under_a_field_is_its_description() -> None:
     data = VALIDATOR.schema["definitions"]["astuner"]["properties"]["data"]
-    assert data["description"] == "Lengths in tokens, and the batch size."
+    assert data["description"] == "Lengths in tokens, the batch size, and which tasks are trained."
     batch = data["properties"]["train_batch_size"]
     assert batch["description"] == "Tasks per training step; each is played `rollout.num_repeat` times."
     assert (batch["default"], batch["minimum"]) == (32, 1)
