@@ -39,7 +39,7 @@ from astuner.model.gateway.recording.call_seeds import derive_seed
 if TYPE_CHECKING:
     from astuner.episodes.rollout.environments.living_environment import LivingEnvironment
     from astuner.episodes.rollout.environments.loop_factory import LoopFactory
-    from astuner.model.gateway import EpisodeSpec, Gateway
+    from astuner.model.gateway import EpisodeSpec, Gateway, Rewriter
 
 FIRST_ATTEMPT = 0
 NOTHING_TRACKED = Tracked(samples=(), untrained={})
@@ -80,14 +80,16 @@ class Ending:
 class EpisodeAttempt:
     """One attempt to play one episode."""
 
-    def __init__(self, tools: RolloutTools, blank: Episode, sampling: Sampling, attempt: int) -> None:
+    def __init__(
+        self, tools: RolloutTools, blank: Episode, sampling: Sampling, attempt: int, rewriter: Rewriter | None = None
+    ) -> None:
         """Open the episode: `blank` without a result, `attempt` counting from 0."""
         self._tools, self._config, self._blank = tools, tools.run_info.config.rollout, blank
         self._tracker = tools.parts.make_tracker()
         self._owner = UserCode(f"the episode {blank.id}", report=tools.notices.count_abandoned)
         terminates, notify = self._config.agent_madness_termination, tools.notices.show_once
         self._watch = Watch(tools.parts.detectors, terminates=terminates, notify=notify)
-        self._recorder = tools.gateway.open_episode(self._make_spec(sampling))
+        self._recorder = tools.gateway.open_episode(self._make_spec(sampling, rewriter))
         self._task = evolve(make_workflow_task(blank, attempt=attempt), settings=tools.run_info.config.workflow)
         self._began = time.perf_counter()
         self._living: LivingEnvironment | None = None
@@ -214,7 +216,7 @@ class EpisodeAttempt:
             duration_s=time.perf_counter() - self._began,
         )
 
-    def _make_spec(self, sampling: Sampling) -> EpisodeSpec:
+    def _make_spec(self, sampling: Sampling, rewriter: Rewriter | None) -> EpisodeSpec:
         from astuner.model.gateway import EpisodeSpec
 
         config, run_info, parts = self._config, self._tools.run_info, self._tools.parts
@@ -225,6 +227,7 @@ class EpisodeAttempt:
             # Not the attempt's: what failed is played again as it was, and not replaced by something luckier.
             seed=derive_seed(config.seed if config.seed is not None else run_info.seed, self._blank.id, FIRST_ATTEMPT),
             sampling=sampling,
+            rewriter=rewriter,
             max_model_len=config.max_model_len,
             # A view that starts over is not the first prompt of an episode; the loop checks the first one itself.
             max_prompt_length=None if views else run_info.config.data.max_prompt_length,

@@ -29,7 +29,7 @@ from astuner.episodes.rollout.watchdog import LoopWatchdog
 if TYPE_CHECKING:
     from astuner.contract.protocols import RunInfo
     from astuner.episodes.rollout.environments.loop_factory import LoopFactory
-    from astuner.model.gateway import Gateway
+    from astuner.model.gateway import Gateway, Rewriter
     from astuner.model.rendering import TemplateRenderer
 
 
@@ -41,6 +41,8 @@ class Round:
     split: Split
     repeats: int
     sampling: Sampling
+    rewriter: Rewriter | None = None
+    """It reaches other processes pickled."""
 
 
 class RolloutRunner:
@@ -147,7 +149,7 @@ class RolloutRunner:
         failures: list[Failure] = []
         for attempt in range(self._config.max_retries + 1):
             async with self._slots, AsyncExitStack() as lives:
-                episode = await EpisodeAttempt(self._tools, blank, round_.sampling, attempt).play(lives)
+                episode = await EpisodeAttempt(self._tools, blank, round_.sampling, attempt, round_.rewriter).play(lives)
             if episode.completed:
                 return evolve(episode, failures=tuple(failures))
             failure = episode.failures[-1]

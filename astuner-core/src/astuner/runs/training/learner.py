@@ -42,6 +42,8 @@ class LearnerTraits:
     (`algorithm.kl_penalty`), as `algorithm.use_kl_in_reward` needs it."""
     adjusts_sampling: bool = promise("sampling")
     """`sampling(configured: Sampling) -> Sampling`: what the episodes of the next training step are sampled from."""
+    rewrites_messages: bool = promise_attribute("rewriter")
+    """`rewriter: Rewriter | None`: what trained agents' messages become before the model of the next round sees them."""
     weighs_entropy: bool = promise("set_entropy_coeff")
     """`set_entropy_coeff(value)`: weigh the entropy so in the next updates, as `algorithm.entropy_ctrl.target` needs it."""
     records_tokens: bool = promise("take_token_values")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from astuner.episodes.rollout.recipe import Recipe
+    from astuner.model.gateway import Rewriter
     from astuner.model.rendering import TemplateRenderer
 
 
@@ -66,7 +67,7 @@ class Rollouts:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
         configured = make_training_sampling(self._run)
         sampling = self._learner.sampling(configured) if self._traits.adjusts_sampling else configured
-        round_ = Round(step=step, split="train", repeats=self._repeats, sampling=sampling)
+        round_ = Round(step=step, split="train", repeats=self._repeats, sampling=sampling, rewriter=self._rewriter())
         before = self._busy_s() or 0.0
         groups = self._play(tasks, round_, "rollout")
         self._engine_s[step] = self._engine_s.get(step, 0.0) + (self._busy_s() or 0.0) - before
@@ -75,7 +76,8 @@ class Rollouts:
     def validate(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the validation tasks; None when the user stopped."""
         repeats = self._run.config.trainer_common.val_pass_n
-        round_ = Round(step=step, split="validation", repeats=repeats, sampling=make_validation_sampling(self._run))
+        sampling = make_validation_sampling(self._run)
+        round_ = Round(step=step, split="validation", repeats=repeats, sampling=sampling, rewriter=self._rewriter())
         return self._play(tasks, round_, "validation")
 
     def score(self, groups: Sequence[Group]) -> tuple[list[Sample], Sequence[NDArray[Any]]]:
@@ -123,6 +125,9 @@ class Rollouts:
         engine = f"the engine of '{self._run.backbone}'" if chosen is None else f"the engine '{chosen.candidate.name}'"
         template = "" if renderer is None else f", in the template of {renderer.source} (tool calls: {renderer.tool_call_format})"
         return f"{engine}{template}"
+
+    def _rewriter(self) -> Rewriter | None:
+        return self._learner.rewriter if self._traits.rewrites_messages else None
 
     def _renderer(self) -> TemplateRenderer:
         if self._traits.brings_renderer:

@@ -8,8 +8,12 @@ from typing import Literal
 from attrs import field, frozen
 
 from astuner.contract.protocols import Sampled
-from astuner.contract.schema import Sampling
+from astuner.contract.schema import Message, Sampling
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
+
+
+Rewriter = Callable[[str, tuple[Message, ...]], tuple[Message, ...]]
+"""From an agent's name and the messages of its request to those that the model sees and the record holds."""
 
 
 @frozen(kw_only=True)
@@ -21,6 +25,8 @@ class EpisodeSpec:
     """All random numbers of the episode's calls derive from it."""
     sampling: Sampling
     """Sampling parameters of trained calls: temperature, top_p, top_k; `max_tokens` limits each call."""
+    rewriter: Rewriter | None = None
+    """Applied to the requests of trained agents."""
     max_model_len: int
     """Prompt and answer together."""
     max_prompt_length: int | None = None

@@ -157,6 +157,8 @@ class EpisodeRecorder:
             )
         if request.previous is not None:
             request = request.with_earlier(self.ledger.collect_earlier(request.previous))
+        if trained and self.spec.rewriter is not None:
+            request = request.with_messages(self.spec.rewriter(caller.agent, request.messages))
         return AcceptedRequest(self._remove_tools(request), caller, trained)
 
     def _check_open(self) -> None:

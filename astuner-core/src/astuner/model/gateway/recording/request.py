@@ -77,7 +77,10 @@ class ChatRequest:
     def with_earlier(self, earlier: Sequence[Message]) -> ChatRequest:
         """Return the request with the earlier messages inserted."""
         own = self.preamble or 0
-        messages = (*self.messages[:own], *earlier, *self.messages[own:])
+        return self.with_messages((*self.messages[:own], *earlier, *self.messages[own:]))
+
+    def with_messages(self, messages: tuple[Message, ...]) -> ChatRequest:
+        """Return the request with other messages."""
         return evolve(self, messages=messages, body={**self.body, "messages": list(messages)})
 
     def without_tools(self) -> ChatRequest:
