@@ -22,6 +22,7 @@ WANTED = [
     f"{ROOT}/plugins/astuner-devkit",
     f"{ROOT}/plugins/astuner-env-service",
     f"{ROOT}/plugins/astuner-envs[gymnasium]",
+    f"{ROOT}/plugins/astuner-gepa",
     f"{ROOT}/plugins/astuner-judges[llm,math-verify]",
     f"{ROOT}/plugins/astuner-local",
     f"{ROOT}/plugins/astuner-loggers[tensorboard]",

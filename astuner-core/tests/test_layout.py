@@ -70,6 +70,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-devkit": 6200,
     "astuner-env-service": 1250,
     "astuner-envs": 2900,
+    "astuner-gepa": 1300,
     "astuner-judges": 7200,
     "astuner-local": 7850,
     "astuner-loggers": 3250,
