@@ -30,7 +30,7 @@ class Prompt:
     """Whether more than the seed is in the message."""
 
     def place(self, messages: Sequence[Message], text: str) -> tuple[Message, ...]:
-        """Return the messages with a text in place of the seed; as they are if the seed is not in them, or the text already is."""
+        """Return the messages with a text in place of the seed; as they are without the seed, or if the text is there already."""
         if not self.seed:
             return self._put_in_front(messages, text)
         for number, message in enumerate(messages):
@@ -43,6 +43,10 @@ class Prompt:
             changed = {**message, "content": content.replace(self.seed, text, 1)}
             return (*messages[:number], changed, *messages[number + 1 :])
         return tuple(messages)
+
+    def is_held(self, system: str, text: str) -> bool:
+        """Whether a system message that was sent has the text in the place of the seed."""
+        return system == text if self.seed and not self.part else text in system
 
     def _put_in_front(self, messages: Sequence[Message], text: str) -> tuple[Message, ...]:
         if not text or not messages:
@@ -113,7 +117,7 @@ def count_missed(groups: Sequence[Group], prompts: Sequence[Prompt], texts: Cand
     for call in _iterate_openings(groups):
         for prompt in prompts:
             systems = [message["content"] for message in call.messages if message["role"] == "system"]
-            if prompt.agent == call.agent and texts[call.agent] and not any(texts[call.agent] in system for system in systems):
+            if prompt.agent == call.agent and not any(prompt.is_held(system, texts[call.agent]) for system in systems or [""]):
                 missed[call.agent] = missed.get(call.agent, 0) + 1
     return missed
 

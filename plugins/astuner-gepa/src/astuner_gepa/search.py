@@ -1,4 +1,4 @@
-"""GEPA in a thread of its own, as a sequence of questions: how good are these prompts, and which are better?
+"""GEPA in a thread of its own, as a sequence of questions: how good some prompts are, and which would be better.
 
 `gepa.optimize` calls its adapter and returns when all is over, while a backbone yields events as they happen. So the search runs
 in a thread that waits for each answer, and never while the run's own thread works.
@@ -122,7 +122,7 @@ class Search:
             trainset=_Batches(self._tasks),
             valset=self._validation,
             adapter=_Adapter(self),
-            batch_sampler=_NextBatch(self),
+            batch_sampler=_NextBatch(),
             candidate_selection_strategy=options.selection,
             module_selector=options.components,
             acceptance_criterion=options.acceptance,
@@ -134,11 +134,6 @@ class Search:
             logger=_Log(),
             seed=self._seed,
         )
-
-    @property
-    def next_step(self) -> int:
-        """The step of the next batch."""
-        return self._step + 1
 
     def evaluate(self, batch: Sequence[_Example], texts: Candidate) -> Scores:
         """Ask from the thread."""
@@ -199,7 +194,7 @@ class _Adapter:
 
 
 class _Batches:
-    """GEPA's `DataLoader` over the batches of the run's steps, in the order in which weights are trained on them."""
+    """GEPA's `DataLoader` over the batches of tasks, numbered from 1 in the order in which weights are trained on them."""
 
     def __init__(self, tasks: TaskSource) -> None:
         self._tasks = tasks
@@ -208,21 +203,22 @@ class _Batches:
         return range(1, len(self) + 1)
 
     def fetch(self, ids: Sequence[int]) -> list[_Example]:
-        """Return the tasks of the steps."""
-        return [_Example("train", task) for step in ids for task in self._tasks.batch(step)]
+        """Return the tasks of the batches."""
+        return [_Example("train", task) for number in ids for task in self._tasks.batch(number)]
 
     def __len__(self) -> int:
         return self._tasks.total_steps
 
 
 class _NextBatch:
-    """GEPA's `BatchSampler`: the batch of the next step."""
+    """GEPA's `BatchSampler`: one batch after the other, none twice before all had their turn."""
 
-    def __init__(self, search: Search) -> None:
-        self._search = search
+    def __init__(self) -> None:
+        self._number = 0
 
     def next_minibatch_ids(self, loader: _Batches, state: Any) -> list[int]:
-        return [self._search.next_step]
+        self._number += 1
+        return [self._number]
 
 
 class _Log:

@@ -130,7 +130,7 @@ class _Tuning:
         self._log.add(START, prompts=[attrs.asdict(prompt) for prompt in prompts], version=self._version)
         seeds = {prompt.agent: prompt.seed for prompt in prompts}
         metrics, first = compute_validation_metrics(groups), self._make_key("validation", 0, self._validation, seeds)
-        self._log.add(first, scores=_compute_scores(groups), records={}, metrics=metrics)
+        self._log.add(first, scores=compute_scores(groups), records={}, metrics=metrics)
         yield ValidationReport(step=0, metrics=metrics, groups=tuple(groups))
         return prompts
 
@@ -177,7 +177,7 @@ class _Tuning:
         self._warn_of_missed(groups, question.texts)
         records = make_records(groups, list(question.texts), self._options.reflection) if trains else {}
         metrics = _compute_step_metrics(groups) if trains else compute_validation_metrics(groups)
-        found = {"scores": _compute_scores(groups), "records": records, "metrics": metrics}
+        found = {"scores": compute_scores(groups), "records": records, "metrics": metrics}
         self._log.add(key, **found)
         if trains:
             played = self._episodes + self._count_episodes(question)
@@ -211,7 +211,7 @@ class _Tuning:
         self._useless += 1
         if self._useless == 1:
             self._control.notify(
-                f"step {proposal.step}: the reflection LLM was asked for a better prompt of the agent '{proposal.agent}', between "
+                f"step {proposal.step}: the reflection LLM was asked for a better prompt of the agent '{proposal.agent}', in "
                 f"three backticks, and proposed {'the same one' if text else 'none'}: {known['answer'][:SHOWN]!r}"
             )
         return ""
@@ -223,8 +223,8 @@ class _Tuning:
         self._found.write(self._run.directory)
         if before is not None and question.step > self._resumed_at:
             how = "better than" if found.mean > before else "not better than"
-            text = f"step {question.step}: new prompts were better on the batch, and have {found.mean:g} in validation, {how} {before:g}"
-            self._control.notify(text, "info")
+            worth = f"have {found.mean:g} in validation, {how} {before:g}"
+            self._control.notify(f"step {question.step}: new prompts were better on the batch, and {worth}", "info")
 
     def _is_perfect(self) -> bool:
         perfect = self._options.perfect_score
@@ -292,7 +292,7 @@ class _Tuning:
         return make_evaluation_key(split, step, texts, [task.task_id for task in tasks])
 
 
-def _compute_scores(groups: Sequence[Group]) -> list[float]:
+def compute_scores(groups: Sequence[Group]) -> list[float]:
     """Return the mean reward of each task. A task without any has that of the others, which favours no prompt.
 
     Raises `RunFailed` if no episode at all has a reward.

@@ -11,7 +11,6 @@ from astuner.contract.protocols import Sampled
 from astuner.contract.schema import Message, Sampling
 from astuner.settings.config.auxiliary_models import AuxiliaryModel
 
-
 Rewriter = Callable[[str, tuple[Message, ...]], tuple[Message, ...]]
 """From an agent's name and the messages of its request to those that the model sees and the record holds."""
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from astuner.settings.config.trees import merge
 
+from astuner.settings.config.trees import merge
 from astuner_devkit.run_in_process import RECORDER
 from astuner_devkit.scripted_api import Reply, ScriptedApi
 
