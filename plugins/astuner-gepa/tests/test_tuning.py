@@ -246,7 +246,9 @@ def test_what_holds_no_prompts_is_no_checkpoint(api, tmp_path):
     conf, weights = write_project(tmp_path, api), tmp_path / "weights"
     weights.mkdir()
     write_manifest(weights)
-    with pytest.raises(AstunerError, match=r"prompts\.json: does not exist, so this is no checkpoint of the backbone 'gepa'"):
+    with pytest.raises(
+        AstunerError, match=r"prompts\.json: does not exist; take a checkpoint that the backbone 'gepa' has written"
+    ):
         evaluate_run(RunRequest(conf=conf), weights)
 
 
@@ -319,6 +321,12 @@ def test_keys_of_weights_are_named_and_do_not_end_the_run(api, tmp_path):
     run = play(write_project(tmp_path, api, trainer_common=trainer, model={"lora_rank": 4}))
     unused = "model.lora_rank, trainer_common.optim.lr, trainer_common.test_freq, trainer_common.use_kl_loss"
     assert f"not used by gepa: {unused}" in run.notices[0]
+
+
+def test_nothing_is_said_of_weights_at_the_end(api, tmp_path):
+    story = start_run(RunRequest(conf=write_project(tmp_path, api))).story
+    assert [line for line in story if line.startswith(("why:", "export:"))] == []
+    assert any(line.startswith("compare:") for line in story)
 
 
 def test_gepas_own_errors_end_the_run(api, tmp_path, monkeypatch):

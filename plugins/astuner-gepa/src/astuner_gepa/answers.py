@@ -35,7 +35,7 @@ class AnswerLog:
             try:
                 record = json.loads(line)
                 self._records[tuple(record["key"])] = record
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 continue  # cut short by a crash; an answer that is missing is noticed when it is looked for
         self._cut_tail()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,10 @@ LONGEST = 4000
 """Characters of one message that are shown."""
 
 
-def make_records(groups: Sequence[Group], agents: Sequence[str], options: Reflection) -> dict[str, list[dict[str, Any]]]:
-    """Return what each agent did in the worst episodes, and what came of it.
+def make_records(
+    groups: Sequence[Group], agents: Sequence[str], options: Reflection, hide: Callable[[str], str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return what each agent did in the worst episodes, and what came of it; `hide` takes secrets out of what failed parts said.
 
     Of equal rewards the first repeats come first, so that many tasks are shown. An episode without a reward comes after all
     others: nothing says whether the prompt was to blame.
@@ -36,9 +38,8 @@ def make_records(groups: Sequence[Group], agents: Sequence[str], options: Reflec
         for agent, own in records.items():
             if len(own) < options.examples and (said := _format_conversation(episode, agent)):
                 shown = {name: str(metadata[name]) for name in options.show if name in metadata}
-                own.append(
-                    {"Task": _shorten(episode.task.main_query), **shown, "Conversation": said, "Feedback": _judge(episode)}
-                )
+                task, feedback = _shorten(episode.task.main_query), hide(_judge(episode))
+                own.append({"Task": task, **shown, "Conversation": said, "Feedback": feedback})
     return records
 
 

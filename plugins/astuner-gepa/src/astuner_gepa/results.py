@@ -75,6 +75,6 @@ def read_rewriter(checkpoint: Path) -> PromptRewriter:
         texts = {row["agent"]: str(row.pop("text")) for row in rows}
         return PromptRewriter(prompts=make_converter().structure(rows, tuple[Prompt, ...]), texts=texts)
     except FileNotFoundError as error:
-        raise UsageError(f"{path}: does not exist, so this is no checkpoint of the backbone 'gepa'") from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, FaultsError) as error:
+        raise UsageError(f"{path}: does not exist; take a checkpoint that the backbone 'gepa' has written") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, FaultsError) as error:
         raise UsageError(f"{path}: cannot be read as prompts: {error!r}; take another checkpoint") from error

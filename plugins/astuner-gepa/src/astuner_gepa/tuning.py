@@ -22,6 +22,9 @@ from astuner.episodes.rollout.metrics import compute_rollout_metrics, compute_va
 from astuner.runs.store.checkpoints import begin_checkpoint, finish_checkpoint, is_best_validation, mark_as_best_only
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.training.rollouts import Rollouts
+from astuner.settings.config.places import ROOT
+from astuner.settings.config.secrets import Secrets
+from astuner.settings.config.structuring import get_converter
 from astuner.shared.clients import LLMBudgetSpent
 from astuner_gepa.answers import AnswerLog, Key, make_evaluation_key, make_reflection_key
 from astuner_gepa.prompts import Candidate, Prompt, PromptLearner, PromptRewriter, count_missed, find_prompts
@@ -90,6 +93,8 @@ class _Tuning:
         self._directory, self._log, self._version = RunDirectory(run.directory), AnswerLog(run.directory), version("gepa")
         self._resumed_at = self._saved = control.resume_step
         self._step = 0
+        tree = {ROOT: get_converter().unstructure(run.config)}
+        self._secrets = Secrets.of(tree, run.native, from_environment=run.from_environment)
         self._episodes = 0
         """Played for the answers so far, by this attempt or an earlier one."""
         self._found = Candidates([])
@@ -175,7 +180,7 @@ class _Tuning:
             return None
         ended = time.perf_counter()
         self._warn_of_missed(groups, question.texts)
-        records = make_records(groups, list(question.texts), self._options.reflection) if trains else {}
+        records = make_records(groups, list(question.texts), self._options.reflection, self._secrets.hide) if trains else {}
         metrics = _compute_step_metrics(groups) if trains else compute_validation_metrics(groups)
         found = {"scores": compute_scores(groups), "records": records, "metrics": metrics}
         self._log.add(key, **found)

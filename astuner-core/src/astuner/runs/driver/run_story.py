@@ -70,6 +70,8 @@ def list_next_commands(directory: RunDirectory, viewers: Sequence[str], run_view
         yield f"compare:  astuner compare {run} OTHER_RUN"
         of = "" if better is None else f" of step {better}"
         chosen = " --checkpoint best" if of else ""
+        if (directory.path / "prompts.json").exists():
+            return  # prompts were tuned, and no weights
         yield f"export:   astuner export {run}{chosen} --out MODEL_DIR   (a Hugging Face model{of}, which inference servers load)"
 
 

@@ -35,6 +35,7 @@ class Rule:
     advice: str
     section: str
     covers: Sequence[str] = field(converter=tuple)
+    of_weights: bool = False
 
     def apply(self, record: RunRecord) -> Finding | None:
         """Return what the rule finds in a run; None if the run does not have the symptom."""
@@ -70,6 +71,7 @@ def list_rules() -> Sequence[Rule]:
 
 def diagnose(record: RunRecord) -> list[Finding]:
     """Return what stands out in a run, the most likely cause first; symptoms that another finding explains are left out."""
-    found = [finding for rule in list_rules() if (finding := rule.apply(record)) is not None]
+    rules = [rule for rule in list_rules() if record.trains_weights or not rule.of_weights]
+    found = [finding for rule in rules if (finding := rule.apply(record)) is not None]
     covered = {identity for finding in found for identity in finding.covers}
     return [finding for finding in found if finding.id not in covered]

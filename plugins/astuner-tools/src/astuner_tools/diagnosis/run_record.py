@@ -38,6 +38,8 @@ class RunRecord:
     """Training episodes of the last steps; of a run of few steps none of them are in `early`."""
     first_validation: Sequence[Episode] = ()
     last_validation: Sequence[Episode] = ()
+    trains_weights: bool = True
+    """False for a run that tunes prompts."""
     decode: Decode | None = None
     """Turns the ids of the model into text, if its tokenizer is at hand."""
 
@@ -84,6 +86,7 @@ def read_run_record(run: Run, *, rows: Sequence[Row] | None = None) -> RunRecord
         late=[episode for step in last for episode in played.get(step, ())],
         first_validation=validations.get(ends[0], ()) if ends else (),
         last_validation=validations.get(ends[1], ()) if ends else (),
+        trains_weights=not (run.directory.path / "prompts.json").exists(),
         decode=None if tokenizer is None else tokenizer.decode,
     )
 
