@@ -86,12 +86,15 @@ def test_a_search_without_an_end_takes_the_steps_of_the_run_and_no_more(api, tmp
 
 def test_the_last_validation_is_that_of_the_best_prompts(tmp_path):
     def worsen(question: str) -> str:
-        return add_a_word(question) if "alpha" not in question.split("```")[1] else "```\nalpha and nothing else\n```"
+        return "```\nalpha\n```" if "alpha" not in question.split("```")[1] else "```\nbeta\n```"
 
-    settings = {"acceptance": "improvement_or_equal", "selection": "current_best"}
+    settings = {"acceptance": "improvement_or_equal", "selection": "current_best", "perfect_score": None}
     with scripted_api(script(worsen)) as api:
-        run = play(write_project(tmp_path, api, settings))
-    assert read_values(run.directory, "val/reward/mean")[-1] == (6, 0.5)
+        conf = write_project(tmp_path, api, settings)
+        # Beta is as good on a batch, and worthless in validation.
+        (tmp_path / "held_out.jsonl").write_text('{"task_id": "only", "main_query": "Say alpha please", "answer": "alpha"}\n')
+        run = play(conf)
+    assert read_values(run.directory, "val/reward/mean") == [(0, 0.0), (2, 1.0), (4, 0.0), (6, 1.0)]
     assert read_prompts(run.directory)["step"] == 2
 
 
@@ -128,6 +131,13 @@ def test_an_answer_that_is_no_prompt_costs_no_episodes(tmp_path):
     assert said[1] == "3 of 3 answers of the reflection LLM proposed no other prompt"
 
 
+def test_the_present_prompt_proposed_again_costs_no_episodes(tmp_path):
+    with scripted_api(script(lambda question: f"```\n{SEED}\n```")) as api:
+        run = play(write_project(tmp_path, api, trainer_common={"total_training_steps": 3}))
+        assert count_calls(api) == 2 + 3 * 4
+    assert any("proposed the same one" in notice for notice in run.notices)
+
+
 def test_a_reflection_that_fails_ends_the_run_which_goes_on_with_resume(tmp_path):
     failing = [True]
 
@@ -151,6 +161,31 @@ def test_what_the_reflection_is_shown(api, tmp_path):
         (f"Say {word} please", word, f"Say {word} please", "no idea") for word in ("alpha", "beta", "alpha")
     ]
     assert question.count("## Feedback\nreward 0, no success") == 3
+
+
+LEAKY = """
+import os
+
+from agent import Agent
+
+
+class Leaky(Agent):
+    async def execute(self, workflow_task, tuner):
+        output = await super().execute(workflow_task, tuner)
+        if workflow_task.repeat:
+            raise RuntimeError("the search refused " + os.environ["ACME_API_KEY"])
+        return output
+"""
+
+
+def test_the_reflection_sees_why_an_episode_failed_and_no_secret_in_it(api, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACME_API_KEY", "acme-0123456789abcdef0123")
+    conf = write_project(tmp_path, api, rollout={"user_workflow": "./leaky.py:Leaky"}, trainer_common={"total_training_steps": 1})
+    (tmp_path / "leaky.py").write_text(LEAKY)
+    play(conf)
+    question = next(body for body in api.bodies if body["model"] == "reflector")["messages"][0]["content"]
+    assert "workflow_error: RuntimeError: the search refused" in question
+    assert "0123456789" not in question + (tmp_path / "run" / "gepa.jsonl").read_text()
 
 
 class Stopper:
