@@ -27,12 +27,12 @@ from astuner.runs.driver.run_facts import collect_run_facts
 from astuner.runs.driver.sources import collect_sources
 from astuner.runs.driver.start_step import choose_start, prepare_resume
 from astuner.runs.inspection.run import Run
-from astuner.runs.inspection.summary import summarise
 from astuner.runs.store.checkpoints import check_intact, find_checkpoint
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import SPLITS, EpisodeFiles
 from astuner.settings.planning.plan import Plan, plan_run
 from astuner.settings.plugins.drivers import construct, load
+from astuner_tools.run_summary import summarise
 
 COUNT = int(os.environ.get("ASTUNER_MUTATED_RUNS", "100"))
 SEED = os.environ.get("ASTUNER_MUTATED_SEED", "1")

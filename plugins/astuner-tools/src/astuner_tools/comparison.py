@@ -9,9 +9,9 @@ from attrs import asdict, frozen
 
 from astuner.contract.schema import Split
 from astuner.runs.inspection.run import Run
-from astuner.runs.inspection.summary import REWARD, VALIDATION, Summary, summarise
 from astuner.runs.store.metric_rows import read_curve
 from astuner.settings.config.trees import flatten
+from astuner_tools.run_summary import REWARD, VALIDATION, Summary, summarise
 from astuner_tools.task_scores import Measure, TaskScore, choose_measure, choose_split, score_tasks
 
 CURVES = (REWARD, VALIDATION)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from astuner.contract.errors import UsageError
-from astuner.runs.inspection import REWARD, VALIDATION, Run
+from astuner.runs.inspection import Run
+from astuner_tools.run_summary import REWARD, VALIDATION
 
 
 def plot_run(run: Run, names: Sequence[str]) -> Any:

@@ -14,7 +14,7 @@ from astuner.cli.output import align_columns, print_json
 from astuner.episodes.transcript.terminal_text import format_seconds
 
 if TYPE_CHECKING:
-    from astuner.runs.inspection.summary import Summary
+    from astuner_tools.run_summary import Summary
 
 EXAMPLE = """\b
 Examples:
@@ -35,8 +35,8 @@ def runs(directory: Path, in_json: bool) -> None:
     from astuner.contract.errors import UsageError
     from astuner.runs.inspection.run import Run
     from astuner.runs.inspection.run_search import list_run_paths
-    from astuner.runs.inspection.summary import summarise
     from astuner.runs.store.checkpoints import list_unfinished
+    from astuner_tools.run_summary import summarise
 
     problems: list[str] = []
     found = []

@@ -9,18 +9,14 @@ if TYPE_CHECKING:
     from astuner.runs.inspection.run import Run
     from astuner.runs.inspection.run_search import RECORD, list_run_paths, open_run
     from astuner.runs.inspection.stored_tokenizer import StoredTokenizer
-    from astuner.runs.inspection.summary import REWARD, VALIDATION, summarise
 
 __all__ = [
     "RECORD",
-    "REWARD",
-    "VALIDATION",
     "Run",
     "StoredTokenizer",
     "find_metric_name",
     "list_run_paths",
     "open_run",
-    "summarise",
 ]
 
 # Hidden from type checkers, which would otherwise accept any name.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from astuner.contract.errors import AstunerError
-from astuner.runs.inspection import VALIDATION, find_metric_name
+from astuner.runs.inspection import find_metric_name
 from astuner.runs.store.metric_rows import read_curve
 from astuner_logview.index.schema import SPLITS
 from astuner_logview.library import Library, LibraryRun
@@ -15,6 +15,7 @@ from astuner_logview.pages.problems import list_problems
 from astuner_logview.pages.run_rows import describe_run
 from astuner_logview.parameters import Parameters
 from astuner_logview.trainer_values import describe_record
+from astuner_tools.run_summary import VALIDATION
 
 GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("Reward", ("reward/", "success/", "workflow/")),

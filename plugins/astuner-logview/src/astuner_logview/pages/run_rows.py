@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import asdict
 
-from astuner.runs.inspection import REWARD, summarise
 from astuner.runs.store.metric_rows import read_curve
 from astuner_logview.index.schema import SPLITS
 from astuner_logview.library import Library, LibraryRun, find_origin
+from astuner_tools.run_summary import REWARD, summarise
 
 MOST_POINTS = 100
 Row = dict[str, Any]
