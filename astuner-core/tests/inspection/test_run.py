@@ -99,7 +99,7 @@ def test_what_is_damaged_is_reported_once_and_the_rest_is_read(write_run, stored
     assert (run.state.status, len(run.read_rows())) == ("damaged", 5)
     assert len(list(run.episodes())) == 6
     assert not run.config
-    assert [Path(text.split(":")[0]).name for text in said] == ["metrics.jsonl", "state.json", "run.json", "config.yaml"]
+    assert {Path(text.split(":")[0]).name for text in said} == {"metrics.jsonl", "state.json", "run.json", "config.yaml"}
 
 
 def test_metrics_are_a_data_frame_where_pandas_is_installed(write_run):

@@ -8,13 +8,13 @@ import pytest
 
 from astuner.contract.errors import ConfigError, DataError
 from astuner.settings.plugins.options import build_options
-from astuner.shared.clients.embedding import NgramEmbedding
 from astuner.shared.clients.llm_budget import Budget
 from astuner.shared.clients.llm_endpoint import Endpoint, find_endpoint
 from astuner_datagen.duplicates import find_repeats
 from astuner_datagen.reader import DataGenerationReader
 from astuner_datagen.vectors import Unembedded, open_embedding
 from astuner_devkit.scripted_api import ScriptedApi, scripted_api
+from astuner_judges.embedding import NgramEmbedding
 
 QUESTIONS = (
     "In which year was the harbour of Velmar opened?",

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from astuner.shared.clients.embedding import Embedding
 from astuner_datagen.evidence import to_plain
+from astuner_judges.embedding import Embedding
 
 _BLOCK = 256
 """Rows compared at once with all before them."""

@@ -11,13 +11,13 @@ from math import ceil
 from attrs import define, field, frozen
 
 from astuner.shared.clients import LLMBudgetSpent, LLMFailed
-from astuner.shared.clients.embedding import Embedding
 from astuner_datagen.drafts import Draft, Source
 from astuner_datagen.duplicates import find_repeats
 from astuner_datagen.question_requests import Asker, RequestOutcome
 from astuner_datagen.reasons import classify_failure
 from astuner_datagen.sources import Sources
 from astuner_datagen.vectors import InParts, Unembedded
+from astuner_judges.embedding import Embedding
 
 HOPELESS = 8
 """After this many failures without an answer no further requests are sent."""

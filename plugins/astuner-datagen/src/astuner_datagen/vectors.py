@@ -13,8 +13,8 @@ from attrs import define, field
 
 from astuner.contract.errors import AstunerError, DataError
 from astuner.shared.clients import Budget, LLMBudgetSpent, LLMCache, LLMClient, LLMFailed, Usage, find_endpoint
-from astuner.shared.clients.embedding import ApiEmbedding, Embedding, NgramEmbedding
 from astuner_datagen.options import KEY, DeduplicationFilter
+from astuner_judges.embedding import ApiEmbedding, Embedding, NgramEmbedding
 
 if TYPE_CHECKING:
     import numpy as np

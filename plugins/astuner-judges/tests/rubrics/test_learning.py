@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from astuner.contract.errors import DataError, PluginError
-from astuner.shared.clients.embedding import EmbeddingOptions
 from astuner.shared.clients.llm_budget import Budget
 from astuner_devkit.scripted_api import Reply
+from astuner_judges.embedding import EmbeddingOptions
 from astuner_judges.rubrics.samples import Samples, read_samples
 from astuner_judges.rubrics.shared_learning import SavedRubrics, load_or_learn
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from attrs import define, field, frozen
 
 from astuner.shared.clients import LLMClient, LLMFailed
-from astuner.shared.clients.embedding import Embedding
+from astuner_judges.embedding import Embedding
 from astuner_judges.rubrics.evidence import Evidence, choose_others, evidence_order
 from astuner_judges.rubrics.examples import Example
 from astuner_judges.rubrics.grading import Grader, agreement

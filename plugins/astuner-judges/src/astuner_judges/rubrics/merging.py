@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from astuner.shared.clients import LLMClient, LLMFailed, ask_for_json, fill_prompt
-from astuner.shared.clients.embedding import Embedding
+from astuner_judges.embedding import Embedding
 from astuner_judges.rubrics.grading import PACKAGE, number_texts, system_message
 from astuner_judges.rubrics.options import RubricsOptions
 from astuner_judges.rubrics.rubric import Theme, make_names_distinct, to_one_line

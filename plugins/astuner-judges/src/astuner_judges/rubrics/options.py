@@ -12,8 +12,8 @@ from attrs.validators import ge, gt, le, matches_re, min_len
 
 from astuner.contract.errors import PluginError
 from astuner.shared.clients import Budget, LLMClient, LLMOptions
-from astuner.shared.clients.embedding import EmbeddingOptions
 from astuner.shared.install_hints import install_command
+from astuner_judges.embedding import EmbeddingOptions
 from astuner_judges.evaluation.labelled import Fields
 
 KEY = "astuner.task_judge.rubrics_auto_grader"

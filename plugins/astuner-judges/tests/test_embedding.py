@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.contract.errors import DataError
-from astuner.shared.clients.embedding import ApiEmbedding, EmbeddingOptions, NgramEmbedding
 from astuner.shared.clients.llm import LLMClient, LLMFailed
 from astuner.shared.clients.llm_budget import LLMBudgetSpent
 from astuner.shared.clients.llm_options import LLMOptions
 from astuner_devkit.scripted_api import scripted_api
+from astuner_judges.embedding import ApiEmbedding, EmbeddingOptions, NgramEmbedding
 
 
 def vectors(texts: list[str], **options: Any) -> Any:
