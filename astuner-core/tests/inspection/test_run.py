@@ -99,6 +99,7 @@ def test_what_is_damaged_is_reported_once_and_the_rest_is_read(write_run, stored
     assert (run.state.status, len(run.read_rows())) == ("damaged", 5)
     assert len(list(run.episodes())) == 6
     assert not run.config
+    assert not run.facts
     assert {Path(text.split(":")[0]).name for text in said} == {"metrics.jsonl", "state.json", "run.json", "config.yaml"}
 
 
