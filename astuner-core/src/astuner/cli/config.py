@@ -14,7 +14,7 @@ from astuner.cli.commands import CommandGroup
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
-from astuner.contract.errors import AstunerError, ConfigError, Problem
+from astuner.contract.errors import AstunerError, ConfigError, Problem, SeveralStages
 
 config = CommandGroup("config", group="config", help="Check, show and explain a configuration.")
 
@@ -30,12 +30,16 @@ Example:
 def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> int:
     """Check every key and every named component, and that the backbone acts on each key. Nothing is started."""
     from astuner.settings.planning.plan import plan_run
+    from astuner.settings.plugins.functions import load_function
 
     enter_venv_of(conf, overrides, backbone)
     try:
         # What the user's code prints must not mix with the JSON document.
         with contextlib.redirect_stdout(sys.stderr):
-            notices = plan_run(conf, overrides, backbone).notices
+            try:
+                notices = plan_run(conf, overrides, backbone).notices
+            except SeveralStages as stages:
+                notices = load_function("check_stages", "stages: what checks them")(stages, conf, overrides, backbone)
     except AstunerError as error:
         if not in_json:
             raise

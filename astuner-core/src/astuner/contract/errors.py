@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from attrs import frozen
 
@@ -60,6 +60,17 @@ class UsageError(AstunerError):
     """The command cannot be run as given."""
 
     exit_code = 2
+
+
+class SeveralStages(UsageError):
+    """A configuration of several stages, where one run is asked for."""
+
+    def __init__(self, path: Path, stages: Sequence[Mapping[str, Any]], places: Mapping[str, tuple[Path, int]]) -> None:
+        """`stages` are as in the file, `places` its keys' lines."""
+        self.stages, self.places = stages, places
+        self.names = [str(stage["name"]) for stage in stages]
+        named = ", ".join(f"--set stage={name}" for name in self.names)
+        super().__init__(f"{path}: has several stages, and this is about one run: choose one of {named}")
 
 
 class PluginError(AstunerError):

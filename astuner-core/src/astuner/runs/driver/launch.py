@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from astuner.breakpoints.selection import load_debugger, select_breakpoints, split_tags
+from astuner.contract.errors import SeveralStages
 from astuner.episodes.containment.process_streams import keep_streams
 from astuner.runs.driver.control import StopSwitch, unwind_on_sigterm
 from astuner.runs.driver.run_directories import choose_directory, delete_leftovers, is_throwaway
@@ -22,11 +23,23 @@ from astuner.shared.processes.program_record import ProgramRecord
 from astuner.shared.processes.program_registry import register_run
 
 
-def start_run(request: RunRequest, switch: StopSwitch | None = None) -> RunOutcome:
+def start_run(request: RunRequest, switch: StopSwitch | None = None, resume_command: str | None = None) -> RunOutcome:
     """Train, and return when the run is over; raises an `AstunerError` that says why when it failed or was interrupted.
 
-    `switch` lets another thread stop the run.
+    `switch` lets another thread stop the run; `resume_command` continues it, if not the one that starts it. Of a file with
+    stages each is a run, and the outcome is that of the last.
     """
+    try:
+        return _start_one(request, switch, resume_command or format_resume_command(request))
+    except SeveralStages as found:
+        stages = found
+    from astuner.settings.plugins.functions import load_function
+
+    outcome: RunOutcome = load_function("play_stages", "stages: what plays them")(stages, request, switch)
+    return outcome
+
+
+def _start_one(request: RunRequest, switch: StopSwitch | None, resume_command: str) -> RunOutcome:
     with ExitStack() as stack:
         stack.enter_context(explain_exhaustion())
         stack.enter_context(keep_streams())
@@ -57,7 +70,7 @@ def start_run(request: RunRequest, switch: StopSwitch | None = None) -> RunOutco
             stack=stack,
             record=record,
             breakpoints=breakpoints,
-            resume_command=format_resume_command(request),
+            resume_command=resume_command,
         )
         if switch is not None:
             switch.connect(session.control)

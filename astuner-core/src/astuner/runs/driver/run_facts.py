@@ -27,6 +27,7 @@ def collect_run_facts(plan: Plan) -> dict[str, Any]:
         "versions": {"astuner-core": version("astuner-core"), "python": platform.python_version()},
         "plugins": list_plugins_in_use(plan),
         "git": _read_git_state(plan.loaded.path.parent),
+        **({"stage": dict(plan.loaded.stage)} if plan.loaded.stage else {}),
         "command": list(map(plan.loaded.secrets.hide, redact_command(sys.argv))),
     }
 

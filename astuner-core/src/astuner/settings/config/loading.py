@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, field, frozen
 
-from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.errors import ConfigError, Problem, UsageError
 from astuner.contract.plain_values import mend_text
 from astuner.settings.config.aliases import Renaming
 from astuner.settings.config.checks import Checks
@@ -59,6 +60,8 @@ class LoadedConfig:
     """What is wrong, in the order of the file; defaults stand in for it. Only `examine_config` returns one with problems."""
     spoilt: SpoiltKeys = field(factory=SpoiltKeys)
     """The keys whose values are not known."""
+    stage: Mapping[str, Any] | None = None
+    """Which of the file's `stages` it is, for `run.json`; None for a file without."""
 
     @property
     def secrets(self) -> Secrets:
@@ -115,6 +118,9 @@ def examine_config(
     translated = list(file.notices)
     if file.importer is not None and command.tree:
         translated += translate_overrides(file.importer, command.tree, command.places, path)
+    stage = None
+    if "stages" in file.roots[ROOT] or "stage" in command.tree.get(ROOT, ()):
+        file, stage = _find_stage_choice()(file, command, path)
     renaming = Renaming()
     renaming.apply(file.roots[ROOT], file.places)
     renaming.apply(command.tree.setdefault(ROOT, {}), command.places)
@@ -183,7 +189,18 @@ def examine_config(
         locate=locate,
         problems=tuple(map(secrets.hide_in_problem, _merge_problems(problems, unresolved))),
         spoilt=evolve(spoilt, keys=spoilt.keys | SpoiltKeys.of([*problems, *unresolved], given).keys),
+        stage=stage,
     )
+
+
+def _find_stage_choice() -> Callable[..., Any]:
+    """Return what chooses one of the `stages` of a file; raises `UsageError` if no installed package does."""
+    for entry in entry_points(group="astuner.functions", name="choose_stage"):
+        found: Callable[..., Any] = entry.load()
+        return found
+    from astuner.shared.install_hints import command_for
+
+    raise UsageError(f"stages: what plays them is not installed: {command_for('function', 'choose_stage')}")
 
 
 def _merge_problems(problems: list[Problem], unresolved: list[Problem]) -> list[Problem]:

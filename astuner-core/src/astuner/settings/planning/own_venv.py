@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from astuner.contract.errors import AstunerError, UsageError
+from astuner.contract.errors import AstunerError, SeveralStages, UsageError
 from astuner.contract.protocols import BackboneTraits, read_traits
 from astuner.settings.config.loading import load_config
 from astuner.settings.plugins.catalog import Catalog
@@ -23,6 +23,8 @@ def find_venv_of(conf: Path, overrides: Sequence[str], backbone: str | None, say
     """
     try:
         loaded = load_config(conf, overrides, backbone)
+    except SeveralStages as several:
+        return find_venv_of(conf, [*overrides, f"stage={several.names[0]}"], backbone, say)
     except AstunerError:
         return None
     return find_venv(loaded.config.backbone, loaded.path.parent, say, loaded.config.plugins.disabled)
