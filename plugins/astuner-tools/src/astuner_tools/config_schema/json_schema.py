@@ -21,6 +21,8 @@ from astuner.shared.install_hints import install_from_index
 from astuner.shared.known_packages import read_known_packages
 from astuner_tools.config_schema.component_schemas import InstalledComponents
 from astuner_tools.config_schema.json_types import Schema, build_class_schema, build_free_section, suggest_names
+from astuner_tools.stages.choosing import OF_THE_FILE
+from astuner_tools.stages.demonstrations import Demonstrations
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "task_judge.judge_type": ("customized_protocol",),
@@ -58,6 +60,7 @@ def build_schema(catalog: Catalog, *, native_roots: Iterable[str], on_broken: Ca
     _add_loggers(config, installed)
     _add_judges(config, installed)
     _add_old_spellings(config)
+    _add_stages(config)
     return _build_document(config, native_roots)
 
 
@@ -146,6 +149,30 @@ def _add_old_spellings(config: Schema) -> None:
         except KeyError:
             present = build_free_section()
         _get_subschema(config, section)["properties"][name] = {**present, **_mark_deprecated(new)}
+
+
+def _add_stages(config: Schema) -> None:
+    """Add the list of stages, each of which may hold what the whole may."""
+    demonstrations = build_class_schema(Demonstrations)
+    own: Schema = {
+        "name": {"type": "string", "minLength": 1, "description": "Names its run, `EXPERIMENT.NUMBER-NAME`."},
+        "demonstrations": {
+            **demonstrations,
+            "description": "Conversations to train on instead of episodes: a file, or a section with the options of warm-start.",
+        },
+    }
+    own["demonstrations"].pop("pattern", None)
+    own["demonstrations"].pop("patternErrorMessage", None)
+    place = f"#/definitions/{ROOT}/properties"
+    others = {name: {"$ref": f"{place}/{name}"} for name in config["properties"] if name not in OF_THE_FILE}
+    stage = {"type": "object", "properties": {**own, **others}, "required": ["name"], "additionalProperties": False}
+    config["properties"]["stages"] = {
+        "type": "array",
+        "minItems": 1,
+        "items": stage,
+        "description": "Trainings one after the other, each merged over the rest of the file; it begins with the weights of the "
+        "one before.",
+    }
 
 
 def _mark_deprecated(present: str) -> Schema:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from astuner.contract.errors import SeveralStages
 from astuner.contract.protocols import ReaderTraits, read_traits
 from astuner.settings.planning.memory_plan import look_at_hardware
 from astuner.settings.planning.plan import plan_run
@@ -29,7 +30,12 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     """Return the estimate as text. Checks everything that a run checks before it loads a model, the tasks included."""
     from astuner.settings.plugins.hooks import Hooks
 
-    plan = plan_run(conf, overrides, backbone)
+    try:
+        plan = plan_run(conf, overrides, backbone)
+    except SeveralStages as found:
+        from astuner_tools.stages.stage_estimates import estimate_stages
+
+        return estimate_stages(found, conf, overrides, backbone, services)
     config = plan.loaded.config
     info = plan.run_info(attempt=0)
     check_names(services, info, plan.catalog)

@@ -94,7 +94,7 @@ def _check_stages(stages: Any, places: Mapping[str, Place], path: Path) -> list[
             message = "a stage needs a name, as text." if name is None else f"expected text, got {describe_value(name)}."
             problems.append(_place_problem(f"{key}.name", message, places, path))
         elif name in seen:
-            message = f"stages[{seen[name]}] has the name '{name}' too. Choose another one: names the runs apart."
+            message = f"stages[{seen[name]}] has the name '{name}' too. Choose another one: it names the run."
             problems.append(_place_problem(f"{key}.name", message, places, path))
         else:
             seen[name] = index
@@ -135,7 +135,7 @@ def _name_run(tree: Tree, command: Tree, path: Path, names: Sequence[str], index
     whole = path.stem if name in (None, "read_yaml_name") else str(name)
     written["experiment_name"] = whole + suffix
     written = command if "experiment_dir" in command else tree
-    if isinstance(place := written.get("experiment_dir"), str) and place != "auto":
+    if isinstance(place := written.get("experiment_dir"), str) and place != "auto" and suffix not in place:
         written["experiment_dir"] = place.rstrip("/") + suffix
     return whole
 
