@@ -42,6 +42,8 @@ class Demonstrations:
     """The share that is measured, but not trained."""
     tiny: bool = False
     """Begin with a new tiny model, made for the task, instead of `model.path`."""
+    validate_before: bool = False
+    """With `tiny`: play the validation tasks also with its first, random weights."""
 
     def find_file(self, conf: Path) -> Path:
         """Return the file."""
@@ -70,6 +72,7 @@ class Demonstrations:
             overrides=overrides,
             backbone=backbone,
             tiny=self.tiny,
+            validate_before=self.validate_before,
             holdout=self.holdout,
             epochs=self.epochs,
             batch_size=self.batch_size,
