@@ -1,7 +1,7 @@
 """Stages of one YAML: a new tiny model learns from demonstrations, then by `grpo`, on the task of tutorial/support_tickets.
 
-Prints the greedy reward on the validation tasks with random weights, after the warm start and after `grpo`, and the CPU seconds of
-the whole command.
+Prints the greedy reward on the validation tasks with random weights, after the warm start and after `grpo`, and the CPU seconds
+of the whole command.
 """
 
 from __future__ import annotations

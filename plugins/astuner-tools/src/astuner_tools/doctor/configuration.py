@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from astuner.contract.errors import AstunerError, ConfigError, Problem
+from astuner.contract.errors import AstunerError, ConfigError, Problem, SeveralStages
 from astuner.settings.config.loading import LoadedConfig, examine_config
 from astuner.settings.config.places import sort_problems
 from astuner.settings.plugins.catalog import Catalog
@@ -19,6 +19,7 @@ from astuner_tools.doctor.packages import extension_rows
 from astuner_tools.doctor.ports import port_rows
 from astuner_tools.doctor.rows import Row
 from astuner_tools.doctor.space import space_rows
+from astuner_tools.stages.planned_stage import plan_stages
 
 
 def configuration_rows(conf: Path) -> Iterator[Row]:
@@ -32,9 +33,25 @@ def configuration_rows(conf: Path) -> Iterator[Row]:
         yield Row(area="configuration", what="the rest", status="warning", detail=detail)
         yield from backbone_rows(try_backbones(conf, Catalog.discover(), None), None, error.problems)
         return
+    except SeveralStages as stages:
+        yield from _inspect_stages(stages, conf)
+        return
     hide = loaded.secrets.hide_in_tree
     for row in _inspect_loaded(loaded, conf):
         yield evolve(row, what=hide(row.what), detail=hide(row.detail), remedy=hide(row.remedy))
+
+
+def _inspect_stages(several: SeveralStages, conf: Path) -> Iterator[Row]:
+    try:
+        stages = plan_stages(several, conf, (), None)
+    except ConfigError as error:
+        yield from _problem_rows(error.problems)
+        return
+    for stage in stages:
+        detail = f"valid, with the backbone {stage.plan.backbone.candidate.name}"
+        yield Row(area="configuration", what=stage.title, detail=detail)
+    yield from port_rows(stages[0].plan.loaded.config)
+    yield from space_rows(stages[0].directory.path)
 
 
 def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from astuner.contract.errors import AstunerError
+from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
 from astuner.runs.driver.run_facts import collect_run_facts
 from astuner.runs.driver.run_outcome import RunOutcome
 from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.store.atomic import move_into_place, write_directory
+from astuner.runs.store.directory import RunDirectory
 from astuner.settings.config.adapters import ADAPTER_FILE
+from astuner.settings.config.loading import load_config
 from astuner.settings.config.redaction import redact_text
 from astuner.settings.config.show import sign_variables, to_yaml
 from astuner_tools.demonstrations.warm_start import REWARD, warm_start
@@ -26,7 +29,9 @@ def train_on_demonstrations(stage: PlannedStage, request: RunRequest, say: Calla
     It is resumed from its start: the same demonstrations give the same weights.
     """
     assert stage.demonstrations is not None
-    directory, loaded = stage.directory, stage.plan.loaded
+    directory = stage.directory
+    # A new tiny model is not where `model.path` leads.
+    loaded = load_config(request.conf, stage.overrides, request.backbone, unused=("model.path",))
     directory.open()
     try:
         facts = collect_run_facts(stage.plan) | {"demonstrations": stage.demonstrations.sign(loaded.path)}
@@ -51,7 +56,10 @@ def train_on_demonstrations(stage: PlannedStage, request: RunRequest, say: Calla
                 export_model(trained, made, merge_lora=True, dtype=None)
         else:
             move_into_place(trained, stage.model)
-        directory.write_state(status="finished")
+        steps = report.result.steps
+        _log_rewards(directory, report.rewards, steps)
+        directory.amend_run(total_training_steps=steps)
+        directory.write_state(status="finished", step=steps)
     except KeyboardInterrupt:
         directory.write_state(status="interrupted")
         raise
@@ -66,3 +74,12 @@ def train_on_demonstrations(stage: PlannedStage, request: RunRequest, say: Calla
     # What to type next is the next stage.
     story = tuple(lines[: lines.index("")])
     return RunOutcome(exit_code=0, directory=directory.path, before=before or None, after=after or None, story=story)
+
+
+def _log_rewards(directory: RunDirectory, rewards: tuple[float | None, float | None], steps: int) -> None:
+    directory.metrics.unlink(missing_ok=True)
+    logger = JsonlLogger(directory.metrics)
+    for step, reward in zip((0, steps), rewards, strict=True):
+        if reward is not None:
+            logger.log(step, {REWARD: reward})
+    logger.close()

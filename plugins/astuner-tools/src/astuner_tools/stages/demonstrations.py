@@ -93,9 +93,9 @@ def read_section(section: Any, stage: Mapping[str, Any], index: int, conf: Path,
         problems.append(make_problem(where, f"there is no such file: {file}.", locate, similar, "missing_path"))
     if found.tiny and index and get(stage, "model.path") is None:
         problems.append(make_problem(f"{key}.tiny", "a new model can only be the beginning of the first stage.", locate))
-    trainer = stage.get("trainer_common")
-    for name in UNUSED if isinstance(trainer, Mapping) else ():
-        if name in trainer:
+    trainer = stage.get("trainer_common") or {}
+    for name in UNUSED:
+        if isinstance(trainer, Mapping) and name in trainer:
             message = "demonstrations are learnt without it. Remove it; the rate is demonstrations.lr, the length .epochs."
             problems.append(make_problem(f"{STAGES}[{index}].trainer_common.{name}", message, locate))
     if problems:

@@ -76,7 +76,8 @@ def _choose_due(stages: Sequence[PlannedStage], several: SeveralStages, request:
                 f"continue with --resume, or choose another experiment_name (--set experiment_name=...)"
             )
         try:
-            apart_from = ("model.path",) if stage.follows else ()
+            new = stage.demonstrations is not None and stage.demonstrations.tiny
+            apart_from = ("model.path",) if stage.follows or new else ()
             check_same_run(directory, stage.plan, apart_from=apart_from, accepted=request.accept_changes)
         except ConfigError as error:
             raise name_problems(error, stage, several) from error
