@@ -12,8 +12,11 @@ import yaml
 
 import astuner
 from astuner.contract.errors import ConfigError, SeveralStages, UsageError
+from astuner.runs.store.checkpoints import record_validation
+from astuner.runs.store.directory import RunDirectory
 from astuner.settings.config.loading import LoadedConfig, load_config
 from astuner_devkit.project import write_project
+from astuner_tools.stages.sequence import find_end
 
 Write = Callable[..., Path]
 
@@ -231,3 +234,26 @@ def test_an_editor_completes_stages():
     assert count_errors({"name": "a", "rollout": {"num_repeats": 2}}) == 1
     assert count_errors({"rollout": {"num_repeat": 2}}) == 1
     assert count_errors({"name": "a", "experiment_name": "b"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "keeps_best", "end"),
+    [
+        ({}, True, "step_3"),
+        ({1: 0.5, 2: 0.9, 3: 0.7}, True, "step_2"),
+        ({1: 0.5, 2: 0.9, 3: 0.7}, False, "step_3"),
+        ({1: 0.0, 2: 0.0, 3: 0.0}, True, "step_3"),
+        ({1: 0.5}, True, "step_1"),
+    ],
+)
+def test_a_stage_ends_with_its_best_checkpoint_or_else_its_last(
+    tmp_path: Path, values: Mapping[int, float], keeps_best: bool, end: str
+):
+    directory = RunDirectory(tmp_path / "run")
+    directory.open()
+    for step in (1, 2, 3):
+        directory.checkpoint(step).mkdir()
+    for step, value in values.items():
+        record_validation(directory, step, "val/reward/mean", value)
+    assert find_end(directory, keeps_best=keeps_best).name == end
+    directory.close()

@@ -60,6 +60,12 @@ class PlannedStage:
         return read_traits(load(self.plan.backbone.candidate), BackboneTraits).trains and not is_throwaway(self.plan)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether its directory holds work, of a run that is kept."""
+        directory = self.directory
+        return not is_throwaway(self.plan) and (directory.holds_work or directory.state.get("status") == "finished")
+
+    @property
     def title(self) -> str:
         """What it is called in messages."""
         return f"stage {self.number} of {self.of}, {self.name}"

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from attrs import evolve
@@ -18,7 +19,7 @@ from astuner.runs.driver.resume import check_same_run, is_same_length
 from astuner.runs.driver.run_outcome import RunOutcome
 from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.store.atomic import write_directory
-from astuner.runs.store.checkpoints import check_intact, find_best_step, find_checkpoint
+from astuner.runs.store.checkpoints import check_intact, find_better_step, find_checkpoint
 from astuner.runs.store.directory import RunDirectory
 from astuner.settings.planning.service_choice import check_names
 from astuner_tools.stages.demonstration_run import train_on_demonstrations
@@ -66,7 +67,7 @@ def _choose_due(stages: Sequence[PlannedStage], several: SeveralStages, request:
     due: list[PlannedStage] = []
     for stage in stages:
         directory = stage.directory
-        if not (directory.path / "state.json").exists() or (not stage.trains and stage.demonstrations is None):
+        if not stage.has_begun:
             due.append(stage)
             continue
         finished = directory.state.get("status") == "finished"
@@ -91,7 +92,7 @@ def _choose_due(stages: Sequence[PlannedStage], several: SeveralStages, request:
         )
     first = stages.index(due[0])
     if due[0].directory.state.get("status") == "finished":
-        begun = [stage for stage in stages[first + 1 :] if (stage.directory.path / "state.json").exists()]
+        begun = [stage for stage in stages[first + 1 :] if stage.has_begun]
         if begun:
             raise UsageError(
                 f"{due[0].title}: is finished, and has another length now, but {begun[0].title}, has begun with its end. Put "
@@ -134,8 +135,7 @@ def hand_over(stage: PlannedStage) -> None:
     directory, out = stage.directory, stage.model
     if stage.demonstrations is not None or not stage.trains:
         return
-    best = find_best_step(directory) if stage.plan.loaded.config.trainer_common.keep_best is not False else None
-    chosen = find_checkpoint(directory, "last" if best is None else str(best))
+    chosen = find_end(directory, keeps_best=stage.plan.loaded.config.trainer_common.keep_best is not False)
     if directory.state.get(HANDED_OVER) == chosen.name and out.is_dir():
         return
     from astuner.settings.plugins.drivers import construct, load
@@ -152,6 +152,12 @@ def hand_over(stage: PlannedStage) -> None:
     finally:
         directory.close()
     _say(f"  {chosen} is what the next stage begins with, as {out}")
+
+
+def find_end(directory: RunDirectory, *, keeps_best: bool) -> Path:
+    """Return the checkpoint that a stage ends with: its last, or its best if that was better."""
+    better = find_better_step(directory) if keeps_best else None
+    return find_checkpoint(directory, "last" if better is None else str(better))
 
 
 @contextmanager
