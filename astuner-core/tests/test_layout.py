@@ -78,7 +78,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,
-    "astuner-tools": 10830,
+    "astuner-tools": 11600,
     "astuner-tracing": 4200,
     "astuner-trinity": 6080,
     "astuner-verl": 3880,

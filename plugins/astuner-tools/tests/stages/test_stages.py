@@ -16,6 +16,7 @@ from astuner.runs.store.checkpoints import record_validation
 from astuner.runs.store.directory import RunDirectory
 from astuner.settings.config.loading import LoadedConfig, load_config
 from astuner_devkit.project import write_project
+from astuner_tools.stages.planned_stage import plan_stages
 from astuner_tools.stages.sequence import find_end
 
 Write = Callable[..., Path]
@@ -161,6 +162,19 @@ def test_a_look_plays_every_stage_with_the_model_of_the_file(write: Write, capfd
     said = capfd.readouterr().err
     assert facts == ["warm", "rl"]
     assert said.index("stage 1 of 2, warm") < said.index("stage 2 of 2, rl")
+
+
+def test_after_a_stage_without_weights_of_its_own_the_weights_are_those_before_it(write: Write):
+    pytest.importorskip("astuner_local")
+    conf = write(
+        [{"name": "a"}, {"name": "look", "backbone": "debug"}, {"name": "c"}], backbone="local", rollout={"num_repeat": 2}
+    )
+    with pytest.raises(SeveralStages) as several:
+        load_config(conf)
+    stages = plan_stages(several.value, conf, (), None)
+    ends = str(conf.parent / "launcher_record" / "project.1-a" / "model")
+    assert [stage.begins for stage in stages] == [str(conf.parent / "model"), ends, ends]
+    assert [load_config(conf, one.overrides, unused=("model.path",)).config.model.path for one in stages][2] == ends
 
 
 def test_a_step_to_resume_from_belongs_to_one_stage(write: Write):

@@ -43,6 +43,8 @@ class PlannedStage:
     """What it trains on; None plays episodes."""
     follows: bool
     """Whether it begins with the weights that the stage before ends with."""
+    begins: str
+    """The model that it begins with, which may not be there yet."""
 
     @property
     def directory(self) -> RunDirectory:
@@ -106,8 +108,9 @@ def plan_stages(several: SeveralStages, conf: Path, overrides: Sequence[str], ba
                 continue
             if not follows and like != empty:
                 like = plan.loaded.config.model.path
-            if planned and follows and not planned[-1].trains and not planned[-1].model.is_dir():
-                items = (*items, *stand_in)
+            begins, follows_weights = _find_beginning(plan, planned, follows=follows)
+            if not follows_weights:
+                items = (*items, f"model.path={json.dumps(begins)}")
             planned.append(
                 PlannedStage(
                     name=name,
@@ -117,11 +120,26 @@ def plan_stages(several: SeveralStages, conf: Path, overrides: Sequence[str], ba
                     overrides=items,
                     demonstrations=demonstrations,
                     follows=follows,
+                    begins=begins,
                 )
             )
     if problems:
         raise ConfigError(list(problems.values()))
     return planned
+
+
+def _find_beginning(plan: Plan, before: Sequence[PlannedStage], *, follows: bool) -> tuple[str, bool]:
+    """Return the model that a stage begins with, and whether that is where its configuration looks for it anyway.
+
+    After a stage that trains no weights it is what that one began with; for a look, what a training has left there if it has.
+    """
+    if not follows or not before:
+        return plan.loaded.config.model.path, True
+    last = before[-1]
+    usual = Path(last.plan.loaded.config.experiment_dir) / MODEL
+    if last.trains or last.demonstrations is not None or usual.is_dir():
+        return str(usual), True
+    return last.begins, False
 
 
 def check_stages(several: SeveralStages, conf: Path, overrides: Sequence[str], backbone: str | None) -> tuple[str, ...]:
