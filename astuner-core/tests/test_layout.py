@@ -62,7 +62,7 @@ FORBIDDEN = {
     "shared.processes": LEADERS | EPISODE_ROOMS,
 }
 BUDGETS: Mapping[str, int] = {
-    "astuner-core": 43000,
+    "astuner-core": 43070,
     "astuner-agents": 4850,
     "astuner-ajet": 1750,
     "astuner-algorithms": 780,
@@ -78,7 +78,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,
-    "astuner-tools": 11600,
+    "astuner-tools": 11620,
     "astuner-tracing": 4200,
     "astuner-trinity": 6080,
     "astuner-verl": 3880,
