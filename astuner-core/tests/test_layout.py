@@ -62,7 +62,7 @@ FORBIDDEN = {
     "shared.processes": LEADERS | EPISODE_ROOMS,
 }
 BUDGETS: Mapping[str, int] = {
-    "astuner-core": 43070,
+    "astuner-core": 43075,
     "astuner-agents": 4850,
     "astuner-ajet": 1750,
     "astuner-algorithms": 780,

@@ -15,11 +15,17 @@ from attrs.validators import ge
 
 from astuner.contract.errors import DataError
 from astuner.contract.plain_values import mend_text
-from astuner.shared.clients.llm import LLMClient
-from astuner.shared.clients.llm_budget import Budget
-from astuner.shared.clients.llm_cache import CachedAnswer, make_question_key
-from astuner.shared.clients.llm_endpoint import find_endpoint
-from astuner.shared.clients.llm_requests import LLMFailed, Patience, Sender, Taken
+from astuner.shared.clients import (
+    Budget,
+    CachedAnswer,
+    LLMClient,
+    LLMFailed,
+    Patience,
+    Sender,
+    Taken,
+    find_endpoint,
+    make_question_key,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -30,6 +30,7 @@ from astuner.runs.training import (
     cut_mini_batches,
 )
 from astuner.runs.training.learner import LearnerTraits
+from astuner.runs.training.loop import check_estimator
 from astuner.runs.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner.runs.training.token_values import TokenValues, join_passes
 from astuner.settings.config.adapters import ADAPTER_FILE
@@ -227,6 +228,8 @@ def open_learner(
     from astuner.model.rendering import load_renderer
 
     config, estimator = run.config, recipe.make_estimator(run, control.hooks)
+    if trains:
+        check_estimator(run, estimator, LearnerTraits(weighs_streams=True))
     loss = _pack_loss(run, recipe, control) if trains else PackedLoss.of(LossOptions())
     check_whole_model(config.model.path, "the backbone 'verl'")
     base, adapter = _weights(config.model.path, checkpoint, trains)

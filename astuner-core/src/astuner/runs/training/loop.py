@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astuner.contract.errors import ConfigError, Problem
-from astuner.contract.protocols import Control, EstimatorTraits, RunInfo, TaskSource
+from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunInfo, TaskSource
 from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import CheckpointSaved, Event, Group, Sample, Sampling, StepReport, ValidationReport
 from astuner.episodes.judging.advantages import Owner, WeightedSample, compute_advantages, has_no_signal, is_group_relative
@@ -166,7 +166,17 @@ def _check_learner(run: RunInfo, learner: Learner) -> None:
             "rewards are all equal give signal too. Turn it off, or choose an estimator that compares siblings, such as grpo."
         )
         raise ConfigError([Problem(key="astuner.trainer_common.algorithm.filter_groups.enable", message=message)])
-    traits, learns = read_traits(learner.estimator, EstimatorTraits), read_traits(learner, LearnerTraits)
+    learns = read_traits(learner, LearnerTraits)
+    check_estimator(run, learner.estimator, learns)
+    target = run.config.trainer_common.algorithm.entropy_ctrl.target
+    if target is not None and not learns.weighs_entropy:
+        message = f"the backbone '{run.backbone}' weighs no entropy from step to step. Remove it, or choose a backbone that does."
+        raise ConfigError([Problem(key="astuner.trainer_common.algorithm.entropy_ctrl.target", message=message)])
+
+
+def check_estimator(run: RunInfo, estimator: Estimator, learns: LearnerTraits) -> None:
+    """Raise `ConfigError` for an estimator that needs more than a learner with these traits has; for a check before it starts."""
+    traits = read_traits(estimator, EstimatorTraits)
     name, backbone = run.config.trainer_common.algorithm.adv_estimator, f"the backbone '{run.backbone}'"
     for needed, given, lack in (
         (traits.beyond_advantages, learns.weighs_streams, f"{backbone} trains no likelihood and no divergence of an estimator"),
@@ -175,10 +185,6 @@ def _check_learner(run: RunInfo, learner: Learner) -> None:
         if needed and not given:
             message = f"{name!r} needs more than advantages, and {lack}. Choose another estimator, or a backbone that does."
             raise ConfigError([Problem(key="astuner.trainer_common.algorithm.adv_estimator", message=message)])
-    target = run.config.trainer_common.algorithm.entropy_ctrl.target
-    if target is not None and not learns.weighs_entropy:
-        message = f"{backbone} weighs no entropy from step to step. Remove it, or choose a backbone that does."
-        raise ConfigError([Problem(key="astuner.trainer_common.algorithm.entropy_ctrl.target", message=message)])
 
 
 def _weigh(run: RunInfo, learner: Learner, groups: list[Group]) -> list[WeightedSample]:

@@ -10,16 +10,18 @@ if TYPE_CHECKING:
     from astuner.shared.clients.fences import fence
     from astuner.shared.clients.llm import AnswerMalformed, AnswerRefused, ContentFailure, LLMClient, LLMFailed
     from astuner.shared.clients.llm_budget import Budget, Limits, LLMBudgetSpent, Usage
-    from astuner.shared.clients.llm_cache import LLMCache
+    from astuner.shared.clients.llm_cache import CachedAnswer, LLMCache, make_question_key
     from astuner.shared.clients.llm_endpoint import find_endpoint
     from astuner.shared.clients.llm_json import ask_for_json
     from astuner.shared.clients.llm_options import LLMOptions
+    from astuner.shared.clients.llm_requests import Patience, Sender, Taken
     from astuner.shared.clients.prompts import Language, Prompt, fill_prompt, load_prompt, load_user_prompt
 
 __all__ = [
     "AnswerMalformed",
     "AnswerRefused",
     "Budget",
+    "CachedAnswer",
     "ContentFailure",
     "LLMBudgetSpent",
     "LLMCache",
@@ -28,8 +30,11 @@ __all__ = [
     "LLMOptions",
     "Language",
     "Limits",
+    "Patience",
     "Prompt",
     "Run",
+    "Sender",
+    "Taken",
     "Usage",
     "ask_for_json",
     "call_with_runner",
@@ -38,6 +43,7 @@ __all__ = [
     "find_endpoint",
     "load_prompt",
     "load_user_prompt",
+    "make_question_key",
     "parse_retry_after",
     "pause_before_retry",
     "run_blocking",
