@@ -71,7 +71,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-env-service": 1250,
     "astuner-envs": 2900,
     "astuner-gepa": 1300,
-    "astuner-judges": 7370,
+    "astuner-judges": 7380,
     "astuner-local": 7900,
     "astuner-loggers": 3250,
     "astuner-logview": 6750,
