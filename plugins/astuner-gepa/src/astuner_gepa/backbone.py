@@ -35,6 +35,7 @@ class GepaBackbone:
             "trainer_common.keep_best",
             "trainer_common.max_checkpoints_to_keep",
         ),
+        refuses={"data.sampler": "a proposal is compared with the old prompt on tasks in their order"},
         inapplicable={
             "trainer_common.*": NO_WEIGHTS,
             "trainer_common.test_freq": VALIDATES,
