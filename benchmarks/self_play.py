@@ -19,7 +19,7 @@ from pathlib import Path
 TUTORIAL = Path(__file__).parents[1] / "tutorial" / "kuhn_poker"
 COMMAND = re.compile(r"^astuner ((?:warm-start|run) --conf tune\.yaml[^\n]*)$", re.MULTILINE)
 ROW = re.compile(r"^ *([\d.]+) antes +([\d.]+)", re.MULTILINE)
-ESTIMATORS = ("rae", "grpo")
+ESTIMATORS = ("rae", "grpo", "dr_grpo")
 
 
 def run(command: list[str], home: Path) -> tuple[str, float]:
