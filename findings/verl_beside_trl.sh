@@ -8,8 +8,8 @@
 #
 # Seen with torch 2.13.0 and Python 3.11.7 on Linux, 30 November 2026:
 #   without TRL: patched
-#   trl 1.12.0: no class of it is missing
-#   trl 1.16.0: ImportError: cannot import name 'AutoModelForCausalLMWithValueHead' from 'trl'
+#   trl 1.12.0: patched
+#   trl 1.16.0: cannot import name 'AutoModelForCausalLMWithValueHead' from 'trl'
 # Exits with 1 if that has changed.
 set -euo pipefail
 work=$(mktemp -d)

@@ -23,7 +23,7 @@ def play(
     tokens: int = 2,
     scores: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Return an episode of one call for each text that the model is told, with as many tokens each."""
+    """Return an episode of one call for each text that the model reads, with as many tokens each."""
     played = episode(0, reward)
     calls = tuple(
         evolve(played.calls[0], index=number, agent=agent, messages=({"role": "user", "content": text},))

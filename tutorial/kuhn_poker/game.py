@@ -31,7 +31,7 @@ TURNS: Mapping[History, str] = MappingProxyType({(): "first", ("pass",): "second
 STORIES: Mapping[History, str] = MappingProxyType(
     {(): "opening", ("pass",): "passed", ("bet",): "raised", ("pass", "bet"): "answered"}
 )
-"""What a role is told of a history, in a word, as the reader is a tiny model."""
+"""What a role reads of a history, in a word, as the reader is a tiny model."""
 INFORMATION_SETS: tuple[InformationSet, ...] = tuple((card, history) for history in TURNS for card in CARDS)
 
 

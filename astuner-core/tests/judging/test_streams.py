@@ -16,7 +16,7 @@ from astuner_devkit.episodes import episode, group, sample
 
 
 class Says:
-    """Says what it is told to of each outcome, and keeps what it saw."""
+    """Answers each outcome as the test wants, and keeps what it saw."""
 
     def __init__(self, say: Callable[[Outcome], Streams], **traits: Any) -> None:
         self.say, self.seen = say, list[Outcome]()

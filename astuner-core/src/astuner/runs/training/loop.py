@@ -242,7 +242,7 @@ def _save(directory: RunDirectory, learner: Learner, choice: TaskChoice, step: i
 
 
 def _restore_estimator(learner: Learner, checkpoint: Path) -> None:
-    """Give the estimator the state that it had there; one that remembers nothing yet begins anew."""
+    """Give the estimator the state that it had there; without a saved one it keeps its first."""
     state = checkpoint / ESTIMATOR_STATE
     if read_traits(learner.estimator, EstimatorTraits).keeps_state and state.is_file():
         cast("Any", learner.estimator).set_state(json.loads(state.read_text(encoding="utf-8"))["state"])
