@@ -104,7 +104,7 @@ class TrinityTrainer:
 @pytest.fixture(scope="module", params=LOSSES)
 def trainers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, TrinityTrainer]]:
     """Return both, on the model of the quickstart, with a loss of core and with one of the user's file."""
-    from astuner_local.learner import open_learner as open_local
+    from astuner_local.opening import open_learner as open_local
     from astuner_trinity.layout import Layout
     from astuner_trinity.native_configuration import Wanted, finish_configuration
     from astuner_trinity.process_environment import look_at_machine

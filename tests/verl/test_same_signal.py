@@ -47,7 +47,7 @@ def learners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, An
     """Return both, on the model of the quickstart."""
     import ray  # noqa: F401  # as an agent's own code may, before there is a cluster with its key
 
-    from astuner_local.learner import open_learner as open_local
+    from astuner_local.opening import open_learner as open_local
     from astuner_verl.learner import open_learner as open_verl
 
     home = one_quickstart(tmp_path_factory)

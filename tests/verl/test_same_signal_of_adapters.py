@@ -37,7 +37,7 @@ def test_loss_and_gradient_are_equal(tmp_path: Path, tmp_path_factory: pytest.Te
     from peft.utils.save_and_load import set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    from astuner_local.learner import open_learner as open_local
+    from astuner_local.opening import open_learner as open_local
     from astuner_verl.learner import open_learner as open_verl
 
     home = one_quickstart(tmp_path_factory)

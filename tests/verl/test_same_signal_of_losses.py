@@ -79,7 +79,7 @@ def add_streams(rows: Sequence[WeightedSample], step: int) -> list[WeightedSampl
 def test_loss_and_gradient_are_equal(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     import ray  # noqa: F401  # as an agent's own code may, before there is a cluster with its key
 
-    from astuner_local.learner import open_learner as open_local
+    from astuner_local.opening import open_learner as open_local
     from astuner_verl.learner import open_learner as open_verl
 
     home = one_quickstart(tmp_path_factory)

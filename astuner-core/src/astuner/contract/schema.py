@@ -138,6 +138,8 @@ class Request:
     """A grammar or schema, for engines whose capabilities say `constrained`."""
     stream: bool = True
     """Whether a client reads the tokens as they arrive; False lets an engine return larger chunks."""
+    target_tag: str = ""
+    """Of the call, by which an engine that serves several models chooses one."""
 
 
 FinishReason = Literal["stop", "length", "abort"]
@@ -165,6 +167,8 @@ class Capabilities:
     logprobs: bool = True
     """Of the sampling distribution. Training needs them."""
     weight_updates: bool = False
+    several_models: bool = False
+    """`update_weights` takes a mapping from target tags, with `""` for all others, and requests name theirs."""
     constrained: bool = False
     """Answers can be held to a grammar."""
     constraints: tuple[str, ...] = ("json_object", "json_schema", "tool_call")
@@ -234,6 +238,8 @@ class Sample:
     """[n], of the sampler, at trained positions; 0 elsewhere."""
     calls: tuple[int, ...]
     """The calls whose tokens are trained here."""
+    target_tag: str = ""
+    """Of these calls."""
 
     @property
     def trained(self) -> int:

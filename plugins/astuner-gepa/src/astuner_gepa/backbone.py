@@ -48,6 +48,8 @@ class GepaBackbone:
             "model.lora_rank": NO_WEIGHTS,
             "model.lora_alpha": NO_WEIGHTS,
             "model.target_modules": NO_WEIGHTS,
+            "model.adapters.*": NO_WEIGHTS,
+            "model.opponents.*": NO_WEIGHTS,
             "rollout.n_vllm_engine": ONE_ENGINE,
             "rollout.tensor_model_parallel_size": ONE_ENGINE,
             "rollout.multi_turn.expected_steps": "gepa builds no training batch",

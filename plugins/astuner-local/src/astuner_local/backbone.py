@@ -39,6 +39,8 @@ class LocalBackbone:
             *LOOP_HONOURS,
             *LOSS_HONOURS,
             *ENTROPY_TARGET_HONOURS,
+            "model.adapters.*",
+            "model.opponents.*",
             "rollout.max_num_seqs",
             "rollout.name",
             "trainer_common.algorithm.use_kl_in_reward",
@@ -88,7 +90,7 @@ class LocalBackbone:
         """Yield a report per step, validations and checkpoints as they are due."""
         from astuner.runs.training.loop import checkpoint_to_resume, train
         from astuner_local.engine.torch_settings import restore_torch_settings
-        from astuner_local.learner import open_learner
+        from astuner_local.opening import open_learner
 
         with restore_torch_settings():
             checkpoint = checkpoint_to_resume(run, control)
@@ -101,7 +103,7 @@ class LocalBackbone:
         """Yield the report of one validation pass."""
         from astuner.runs.training.loop import evaluate
         from astuner_local.engine.torch_settings import restore_torch_settings
-        from astuner_local.learner import open_learner
+        from astuner_local.opening import open_learner
 
         with restore_torch_settings():
             learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False)

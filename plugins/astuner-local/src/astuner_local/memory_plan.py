@@ -81,13 +81,18 @@ def _list_parts(run_info: RunInfo, question: MemoryQuestion) -> Iterator[MemoryP
         why = "files in shared memory, for the servers"
         yield MemoryPart(name="weights in flight", bytes=sent, gpus=(MAIN_MEMORY,), phases=("sending",), because=why)
         return
+    model = run_info.config.model
+    engines = 1 + len(model.adapters) + len(model.opponents)
     if copied:
-        yield part("engine's weights", copied, "the engine's stacked copy" + ", adapters merged" * (question.lora_rank > 0))
+        why = ("the engine's stacked copy" if engines == 1 else f"{engines} stacked copies") + ", adapters merged" * (
+            question.lora_rank > 0
+        )
+        yield part("engine's weights", engines * copied, why)
     waiting = rollout.max_env_worker if rollout.max_num_seqs == "auto" else rollout.max_num_seqs
     sequences = engine.get("max_num_seqs") or waiting
     token = shape.count_kv_bytes(options.item)
     most = engine.get("kv_tokens") or (CPU_CACHE_BYTES if free is None else max(0, free - copied) // 2) // token
-    tokens = min(most, KEPT_SEQUENCES * sequences * rollout.max_model_len)
+    tokens = engines * min(most, KEPT_SEQUENCES * sequences * rollout.max_model_len)
     yield part("KV cache", tokens * token, f"at most {tokens:,} tokens; it grows with use", "rollout.local.kv_tokens lower")
     size = SAMPLED * FLOAT32 * sequences * shape.vocabulary
     yield part("sampling", size, f"logits of {sequences} sequences", "rollout.max_num_seqs lower", phases=("playing",))

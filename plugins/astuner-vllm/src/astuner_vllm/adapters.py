@@ -19,10 +19,16 @@ class ReplacesAdapters:
 
     list_loras: Any
     add_lora: Any
+    _numbers: dict[str, int]
+    """Of the adapters, by their names, which vLLM's workers do not know."""
 
-    def replace_adapter(self, path: str) -> None:
-        """Give the loaded adapter the values of other files; requests under way continue with them."""
+    def replace_adapter(self, name: str, path: str) -> None:
+        """Give an adapter, the one loaded last if the name is new, the values of other files; requests go on with them."""
         from vllm.lora.request import LoRARequest
 
-        (number,) = self.list_loras()
-        self.add_lora(LoRARequest(lora_name="policy-adapter", lora_int_id=number, lora_path=path, load_inplace=True))
+        loaded = self.list_loras()
+        known = {other: number for other, number in getattr(self, "_numbers", {}).items() if number in loaded}
+        if name not in known:
+            (known[name],) = loaded - set(known.values())
+        self._numbers = known
+        self.add_lora(LoRARequest(lora_name=name, lora_int_id=known[name], lora_path=path, load_inplace=True))

@@ -23,6 +23,7 @@ OURS: Mapping[str, str] = {
     "enforce_eager": "set rollout.vllm.enforce_eager",
     "enable_lora": "set model.lora_rank",
     "max_lora_rank": "set model.lora_rank",
+    "max_loras": "set model.adapters",
     "lora_modules": "set model.lora_rank",
     "host": "servers listen on this machine only; set rollout.vllm.url for one elsewhere",
     "port": "set debug.debug_vllm_port with the backbone debug; elsewhere free ports are taken",

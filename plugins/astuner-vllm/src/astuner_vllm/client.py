@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 WeightSync = Literal["keep", "wait", "abort"]
 """What happens to requests under way when weights are exchanged: frozen and continued, awaited, ended."""
 
+ADAPTER_NAME = "policy-adapter"
+"""The trained LoRA adapter's name in requests; of several, the beginning of it."""
 UNCHANGED = "default"
 """vLLM's label for its initial weights."""
 CONNECT_S = 10.0
@@ -66,7 +68,7 @@ class ServerClient:
         self._api_key = api_key
         self._http: httpx.AsyncClient | None = None
         self._model = model
-        self._adapter: str | None = None
+        self._adapters: dict[str, str] = {}
         self._salt = salt
         self._readings: set[AnswerReader] = set()
 
@@ -81,6 +83,7 @@ class ServerClient:
             api_key=server.api_key,
             salt=server.salt,
         )
+        made._adapters = dict(server.adapters)
         made.versions.take(server.label, server.version)
         return made
 
@@ -89,6 +92,7 @@ class ServerClient:
         return ServerAddress(
             url=self.url,
             model=self._model,
+            adapters=dict(self._adapters),
             vocab_size=self._vocab_size,
             silence_s=self._silence.limit_s,
             api_key=self._api_key,
@@ -132,7 +136,7 @@ class ServerClient:
             await http.aclose()
 
     def serve_as(self, model: str) -> None:
-        """Request this model, or adapter, from now on."""
+        """Request this model from now on, where no adapter answers."""
         self._model = model
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -155,7 +159,8 @@ class ServerClient:
             await asyncio.sleep(PAUSED_S)
 
     async def _generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        body = build_body(request, self._model, salt=self._salt)
+        model = self._adapters.get(request.target_tag, self._adapters.get("", self._model))
+        body = build_body(request, model, salt=self._salt)
         tops = request.sampling.top_logprobs
         mark, count = self.versions.mark(), 0
         held: list[Part] = []
@@ -185,7 +190,7 @@ class ServerClient:
 
     async def meet(self) -> None:
         """Treat the server's weights at the first contact as version 0."""
-        self._adapter = None
+        self._adapters.clear()
         try:
             self.versions.begin_with(await self.get_weight_label())
         except Refused:
@@ -241,18 +246,19 @@ class ServerClient:
         await self._forget_prefixes()
         self.versions.version = version
 
-    async def load_adapter(self, name: str, directory: Path, version: int) -> None:
-        """Serve a LoRA adapter, instead of the one loaded before; the server is paused."""
-        if self._adapter is None:
-            # An earlier run may have left one with this name.
-            with suppress(Refused):
-                await self._ask("POST", "/v1/unload_lora_adapter", SHORT_S, {"lora_name": name})
-            await self._ask("POST", "/v1/load_lora_adapter", LONG_S, {"lora_name": name, "lora_path": str(directory)})
-        else:
-            await self._ask("POST", "/collective_rpc", LONG_S, {"method": METHOD, "args": [str(directory)]})
+    async def load_adapters(self, directories: Mapping[str, Path], version: int) -> None:
+        """Serve LoRA adapters by target tag, `""` for all others, in place of those loaded before; the server is paused."""
+        for tag, directory in directories.items():
+            name = f"{ADAPTER_NAME}-{tag}" if tag else ADAPTER_NAME
+            if tag not in self._adapters:
+                # An earlier run may have left one with this name.
+                with suppress(Refused):
+                    await self._ask("POST", "/v1/unload_lora_adapter", SHORT_S, {"lora_name": name})
+                await self._ask("POST", "/v1/load_lora_adapter", LONG_S, {"lora_name": name, "lora_path": str(directory)})
+            await self._ask("POST", "/collective_rpc", LONG_S, {"method": METHOD, "args": [name, str(directory)]})
+            self._adapters[tag] = name
         await self._ask("POST", "/update_weight_version", SHORT_S, {"new_version": self.versions.assign_label(version)})
         await self._forget_prefixes()
-        self._model = self._adapter = name
         self.versions.version = version
 
     async def _forget_prefixes(self) -> None:

@@ -44,6 +44,8 @@ class VllmEngine:
 
     def __init__(self, options: VllmOptions, run_info: RunInfo) -> None:
         """Use `from_run`."""
+        from astuner_vllm.command import trains_adapters
+
         self._options, self._run_info = options, run_info
         self._fleet: Fleet | None = None
         self._say: Say = _ignore_notice
@@ -51,6 +53,7 @@ class VllmEngine:
             weight_updates=True,
             constrained=True,
             constraints=CONSTRAINTS,
+            several_models=trains_adapters(run_info),
             max_model_len=run_info.config.rollout.max_model_len,
         )
 

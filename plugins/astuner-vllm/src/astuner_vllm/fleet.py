@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from astuner_vllm.weights import StoredWeights, place_for, store_weights
 RESETS = 3
 """How often a request is retried if its connection breaks before any of its answer was used."""
 RESET_PAUSE_S = 0.1
-ADAPTER_NAME = "policy-adapter"
-"""The trained LoRA adapter's name in requests."""
 
 
 @define(eq=False, kw_only=True)
@@ -218,15 +216,24 @@ class Fleet:
         if self._weights is None or not members:
             return list(members)
         ref, version = self._weights
-        place = place_for(ref, self.directory, same_machine=all(member.client.loopback for member in members))
+        refs = ref if isinstance(ref, Mapping) else {"": ref}
+        local = all(member.client.loopback for member in members)
 
-        async def load(member: Member, stored: StoredWeights) -> None:
-            if stored.adapter:
-                await member.client.load_adapter(ADAPTER_NAME, stored.directory, version)
+        async def load(member: Member, stored: Mapping[str, StoredWeights]) -> None:
+            adapters = {tag: one.directory for tag, one in stored.items() if one.adapter}
+            if adapters:
+                # A whole model beside them is the base, which answers where no adapter does.
+                await member.client.load_adapters(adapters, version)
             else:
-                await member.client.load_weights(stored.directory, version)
+                await member.client.load_weights(stored[""].directory, version)
 
-        async with store_weights(ref, place, dtype=self.dtype) as stored:
+        async with AsyncExitStack() as stack:
+            stored = {
+                tag: await stack.enter_async_context(
+                    store_weights(one, place_for(one, self.directory, same_machine=local), dtype=self.dtype)
+                )
+                for tag, one in refs.items()
+            }
             reached = members
             try:
                 reached = await self._run_on_each(reached, lambda member: member.client.pause(self.sync))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
@@ -20,6 +20,8 @@ class ServerAddress:
 
     url: str
     model: str | None
+    adapters: Mapping[str, str]
+    """The names of its adapters, by the target tag that they answer."""
     vocab_size: int | None
     silence_s: float
     api_key: str | None = field(repr=False)

@@ -236,6 +236,8 @@ class EpisodeAttempt:
             trainable_targets=parts.trainable_targets,
             constraints=config.constraints,
             auxiliary_models=config.auxiliary_models,
+            adapters=tuple(run_info.config.model.adapters),
+            opponents=tuple(run_info.config.model.opponents),
             # The loop counts its steps itself, and a tracker's calls between them are not steps.
             max_steps=None if leads else config.multi_turn.max_steps,
             names_changes=not views,

@@ -55,10 +55,10 @@ def compute_rollout_metrics(
 
 
 def _compute_staleness(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return by how many updates the sampling weights lag behind those at the step's start, over the tokens of all calls."""
+    """Return by how many updates the sampling weights lag behind those at the step's start, over the tokens of trained agents."""
     lags: Counter[int] = Counter()
     for episode in episodes:
-        for call in episode.calls:
+        for call in (call for call in episode.calls if call.untrained != "frozen_agent"):
             ends = [span.start for span in call.weights[1:]] + [len(call.output_ids)]
             for span, end in zip(call.weights, ends, strict=False):
                 lags[max(0, episode.step - 1 - span.version)] += end - span.start

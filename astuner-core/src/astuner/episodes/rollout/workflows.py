@@ -96,10 +96,15 @@ def _read_workflow(found: Any, run_info: RunInfo | None) -> LoadedWorkflow:
 def _settle_targets(workflow: type, run_info: RunInfo | None) -> tuple[str, ...] | None:
     """Return the targets that the section `agent` names, for a workflow that runs a program; otherwise those of the class."""
     given = read_targets(workflow)
-    if run_info is None or not read_traits(workflow, WorkflowTraits).runs_in_sandboxes:
+    if run_info is None:
         return given
-    named = run_info.config.agent.trainable_targets
-    return given if named is None else named
+    named = run_info.config.agent.trainable_targets if read_traits(workflow, WorkflowTraits).runs_in_sandboxes else None
+    targets, adapters = given if named is None else named, run_info.config.model.adapters
+    if adapters and (bare := [tag for tag in targets or () if tag not in adapters]):
+        raise UnfitWorkflow(
+            f"trains {', '.join(bare)}, and model.adapters has no entry of that name. Add it, or leave out the target"
+        )
+    return targets
 
 
 class FunctionWorkflow(Workflow):

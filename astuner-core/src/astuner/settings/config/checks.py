@@ -46,8 +46,10 @@ class Checks:
         """Collect the problems and notices; `isolated` looks at no file and no environment variable."""
         if not isolated:
             self._check_model()
-            self._check_auxiliary_models()
+            for key, message in find_faults(self.config.rollout.auxiliary_models, os.environ):
+                self._add_problem(f"rollout.auxiliary_models.{key}", message)
             self._check_services()
+        self._check_several_models()
         self._check_workflow()
         self._check_lengths()
         self._check_batches()
@@ -110,9 +112,29 @@ class Checks:
                 "environment.env_action_preference: without effect, since a workflow plays the episodes and chooses its actions."
             )
 
-    def _check_auxiliary_models(self) -> None:
-        for key, message in find_faults(self.config.rollout.auxiliary_models, os.environ):
-            self._add_problem(f"rollout.auxiliary_models.{key}", message)
+    def _check_several_models(self) -> None:
+        model, trainer = self.config.model, self.config.trainer_common
+        for name, adapter in model.adapters.items():
+            if adapter.lora_rank is None and model.lora_rank == 0:
+                message = "adapters need a rank: set lora_rank here, or model.lora_rank for all of them."
+                self._add_problem(f"model.adapters.{name}", message)
+        for name, chosen in model.opponents.items():
+            key, step, kept = f"model.opponents.{name}", chosen.checkpoint, trainer.max_checkpoints_to_keep
+            if name in model.adapters:
+                self._add_problem(key, "model.adapters has it too, and an opponent is not trained. Remove one of the two.")
+            if chosen.adapter not in (model.adapters or (None,)):
+                wanted = (
+                    f"Name one of {', '.join(model.adapters)}." if model.adapters else "Remove it: the run has no model.adapters."
+                )
+                self._add_problem(f"{key}.adapter", f"{chosen.adapter!r} is none of the run's adapters. {wanted}")
+            if step != "latest" and step and (trainer.save_freq <= 0 or step % trainer.save_freq):
+                message = (
+                    f"no checkpoint is due at step {step}. Give a multiple of trainer_common.save_freq ({trainer.save_freq})."
+                )
+                self._add_problem(f"{key}.checkpoint", message)
+            if step and kept is not None and (step != "latest" or kept == 1):
+                message = f"this deletes checkpoints, and the opponent {name!r} answers with an earlier one. Remove it"
+                self._add_problem("trainer_common.max_checkpoints_to_keep", message + ", or keep 2." * (step == "latest"))
 
     def _check_lengths(self) -> None:
         data, room = self.config.data, self.config.rollout.max_model_len

@@ -51,6 +51,26 @@ ToolCallFormat = Literal[
 
 
 @frozen(kw_only=True)
+class Adapter:
+    """LoRA adapters that one target alone has, on the model of the run. What is not set is as in `model`."""
+
+    lora_rank: int | None = field(default=None, validator=optional(ge(1)))
+    lora_alpha: float | None = field(default=None, validator=optional(gt(0)))
+    target_modules: str | tuple[str, ...] | None = None
+
+
+@frozen(kw_only=True)
+class Opponent:
+    """Earlier weights of the run, which answer the calls of one target and are not trained on them."""
+
+    checkpoint: int | Literal["latest"] = "latest"
+    """A step at which the run saves, 0 for the weights at its start; `latest` moves on with each checkpoint. Until it is there,
+    the weights at the start answer."""
+    adapter: str | None = None
+    """Whose weights, in a run with `model.adapters`."""
+
+
+@frozen(kw_only=True)
 class Model:
     """The model to be trained."""
 
@@ -64,6 +84,11 @@ class Model:
     """Scale of the adapters: their update is multiplied by `lora_alpha / lora_rank`."""
     target_modules: str | tuple[str, ...] = "all-linear"
     """Which modules get adapters: names, or `all-linear`."""
+    adapters: Mapping[str, Adapter] = field(factory=dict)
+    """Several models in one run: adapters that each of these targets has for itself. Calls of other targets are answered by the
+    model without adapters, and not trained."""
+    opponents: Mapping[str, Opponent] = field(factory=dict)
+    """Targets whose calls are answered by earlier weights of the run, and not trained."""
     tool_call_format: ToolCallFormat = "auto"
     """How the model writes tool calls; `auto` is the way in which its chat template shows them."""
     reasoning: Literal["auto", "split", "keep"] = "auto"

@@ -115,6 +115,7 @@ def _read_question(run_info: RunInfo, hardware: Hardware, fetch: bool) -> Memory
     if isinstance(targets, str) and targets in LINEAR:
         targets = (targets,)
     rank = adapters.lora_rank if adapters is not None else model.lora_rank
+    rank = sum(one.lora_rank or rank for one in model.adapters.values()) or rank
     return MemoryQuestion(shape=shape, hardware=hardware, lora_rank=rank, target_modules=targets)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,18 @@ def load_model(
     model = load_weights(path, stored).to(device)
     if lora_rank == 0:
         return model
+    return add_adapters(model, lora_rank=lora_rank, lora_alpha=lora_alpha, target_modules=target_modules)
+
+
+def add_adapters(
+    model: Any,
+    *,
+    lora_rank: int,
+    lora_alpha: float,
+    target_modules: str | Sequence[str],
+    key: str = "astuner.model.target_modules",
+) -> Any:
+    """Return a peft model of new adapters on a model; raises ConfigError if no module can carry them."""
     from peft import LoraConfig, get_peft_model
 
     targets = target_modules if isinstance(target_modules, str) else list(target_modules)
@@ -48,7 +62,13 @@ def load_model(
         return get_peft_model(model, settings)
     except ValueError as error:
         message = f"{target_modules!r} cannot carry adapters in this model: {error}"
-        raise _config_error("astuner.model.target_modules", message) from error
+        raise _config_error(key, message) from error
+
+
+def share_weights(model: Any) -> Any:
+    """Return a model of its own over the same tensors, so that adapters on one leave the other as it is."""
+    tensors = chain(model.parameters(), model.buffers())
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
 def save_hf(model: nn.Module, tokenizer: Any, directory: Path) -> None:

@@ -18,6 +18,7 @@ Examples:
 @click.command(epilog=EXAMPLE, short_help="Write a checkpoint for transformers, vLLM, llama.cpp or Ollama.")
 @click.argument("run")
 @click.option("--checkpoint", default="last", show_default=True, help="`best`, `last` or a step.")
+@click.option("--adapter", metavar="TARGET", help="Which model, of a run with several (model.adapters).")
 @click.option(
     "--format",
     "kind",
@@ -40,6 +41,7 @@ Examples:
 def export(
     run: str,
     checkpoint: str,
+    adapter: str | None,
     kind: str | None,
     merge_lora: bool,
     dtype: str | None,
@@ -57,6 +59,7 @@ def export(
     request = ExportRequest(
         run=run,
         checkpoint=checkpoint,
+        adapter=adapter,
         kind="hf" if merge_lora and kind is None else kind,
         merge_lora=merge_lora,
         dtype=dtype,

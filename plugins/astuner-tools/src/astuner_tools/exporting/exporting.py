@@ -96,10 +96,23 @@ def _find_source(request: ExportRequest) -> Source:
     candidate = Catalog.discover().find("backbone", name, config_dir=Path.cwd(), key="backbone")
     chosen = find_checkpoint(run.directory, request.checkpoint)
     check_intact(chosen, [run.directory.checkpoint(step) for step in run.directory.list_saved_steps()])
+    chosen = _choose_adapter(chosen, request.adapter)
     backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
     return Source(
         path=chosen, run=run, write=lambda out, merged, dtype: backbone.export(chosen, out, merge_lora=merged, dtype=dtype)
     )
+
+
+def _choose_adapter(checkpoint: Path, name: str | None) -> Path:
+    """Return the directory of the chosen model in a checkpoint; raises `UsageError` if there is another number of them."""
+    names = sorted(file.parent.name for file in checkpoint.glob(f"*/{ADAPTER_FILE}"))
+    if name is None and not names:
+        return checkpoint
+    if name in names:
+        return checkpoint / str(name)
+    asked = "has several models" if name is None else f"has no model '{name}'"
+    remedy = f"give --adapter one of {', '.join(names)}" if names else "leave out --adapter"
+    raise UsageError(f"{checkpoint}: {asked}; {remedy}")
 
 
 def _write(source: Source, kind: str, request: ExportRequest, made: Path) -> str | None:
@@ -123,5 +136,7 @@ def _write(source: Source, kind: str, request: ExportRequest, made: Path) -> str
 
 
 def _read_step(source: Source) -> int | None:
-    number = source.path.name.removeprefix("step_")
+    # Of several models each has a directory in that of the checkpoint.
+    whole = source.path if source.path.name.startswith("step_") else source.path.parent
+    number = whole.name.removeprefix("step_")
     return int(number) if source.run is not None and number.isdigit() else None

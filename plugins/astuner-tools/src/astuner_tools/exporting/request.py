@@ -24,6 +24,8 @@ class ExportRequest:
 
     run: str
     checkpoint: str
+    adapter: str | None
+    """Whose adapters, of a run with several (`model.adapters`)."""
     kind: str | None
     """One of `FORMATS`; None for adapters of a run that has them, and a whole model of one that has none."""
     merge_lora: bool

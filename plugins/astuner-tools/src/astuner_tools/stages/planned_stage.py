@@ -99,6 +99,12 @@ def plan_stages(several: SeveralStages, conf: Path, overrides: Sequence[str], ba
                     plan = plan_run(conf, [*items, *stand_in], backbone)
                     if like != empty:
                         plan.check_memory()
+                    if follows and planned and planned[-1].plan.loaded.config.model.adapters:
+                        message = (
+                            f"the stage before, '{planned[-1].name}', ends with several models (model.adapters), and a stage "
+                            "begins with one. Let that be the last stage, or give this one a model.path."
+                        )
+                        raise ConfigError([Problem(key=f"astuner.stages[{index}]", message=message)])
                     if demonstrations is not None:
                         demonstrations.check(plan, f"stages[{index}].demonstrations")
             except ConfigError as error:

@@ -39,6 +39,8 @@ class DebugBackbone:
             "model.lora_rank": "debug does not train",
             "model.lora_alpha": "debug does not train",
             "model.target_modules": "debug does not train",
+            "model.adapters.*": "debug does not train",
+            "model.opponents.*": "debug does not train",
             "rollout.max_env_worker": "debug plays debug.debug_max_parallel episodes at a time",
             "rollout.n_vllm_engine": "debug uses one engine",
             "rollout.tensor_model_parallel_size": "debug uses one engine",

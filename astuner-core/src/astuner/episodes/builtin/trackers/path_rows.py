@@ -84,6 +84,7 @@ def make_sample(row: Row, identity: EpisodeIdentity) -> Sample:
         mask=mask,
         logprobs=logprobs,
         calls=tuple(dict.fromkeys(span.call.index for span in row.spans)),
+        target_tag=row.spans[0].call.target_tag,
     )
 
 

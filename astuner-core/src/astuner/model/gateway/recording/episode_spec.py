@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from attrs import field, frozen
@@ -51,6 +51,10 @@ class EpisodeSpec:
 
     auxiliary_models: Mapping[str, AuxiliaryModel] = field(factory=dict)
     """What the episode's tuner offers besides the model, by name."""
+    adapters: Collection[str] = ()
+    """Target tags with adapters of their own; if there are any, no others are trained."""
+    opponents: Collection[str] = ()
+    """Target tags that earlier weights answer."""
 
     def find_context(self, engine_limit: int | None) -> int:
         """Return the most ids that any prompt and its answer may have together."""
@@ -66,7 +70,8 @@ class EpisodeSpec:
     def trains(self, target_tag: str) -> bool:
         """Whether calls of this target are trained."""
         named = self.trainable_targets is None or target_tag in self.trainable_targets
-        return self.train and named and target_tag not in self.frozen_targets
+        adapted = not self.adapters or target_tag in self.adapters
+        return self.train and named and adapted and target_tag not in {*self.frozen_targets, *self.opponents}
 
     @property
     def frozen_targets(self) -> frozenset[str]:

@@ -114,6 +114,7 @@ class TokenCallMaker:
                     constraint=constraint,
                     # Stop strings are searched for in the streamed text.
                     stream=request.stream or bool(request.stop),
+                    target_tag=caller.target_tag,
                 ),
                 stops=request.stop,
                 fills_context=max_tokens == room,
