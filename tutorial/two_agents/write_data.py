@@ -1,4 +1,4 @@
-"""Write `rounds.jsonl`, a task for each object, and `demos.jsonl`: agents that know the words and what they mean to nobody."""
+"""Write `rounds.jsonl`, tasks with the objects, and `demos.jsonl`: agents that mean the same by a word half of the time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def main() -> None:
     """Write both files."""
     rounds = ({"id": f"{name}-{number}", "query": name} for number in range(8) for name in OBJECTS)
     _write("rounds.jsonl", rounds)
-    # Each object with each word, as often: the model learns the form, and no convention.
-    pairs = [(name, word) for name in OBJECTS for word in WORDS]
+    # Each object with each word, and with one of them three times as often as with each other: the germ of a language.
+    pairs = [(name, word) for name in OBJECTS for word in WORDS] + 2 * list(zip(OBJECTS, WORDS, strict=True))
     spoken = [_talk("speaker", f"Secret: {name}. Say a word.", word) for name, word in pairs]
     heard = [_talk("listener", f"Word: {word}. Name the object.", name) for name, word in pairs]
     _write("demos.jsonl", spoken + heard)

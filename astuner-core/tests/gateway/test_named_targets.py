@@ -120,3 +120,27 @@ async def test_the_transcript_names_the_target(serving: Any) -> None:
         await post(stage, "/chat/completions", BODIES, "astuner@title")
     lines = format_transcript(evolve(episode(), calls=stage.recorder.calls), tokens=True).splitlines()
     assert [line for line in lines if "assistant" in line] == ["  assistant: yes", "  assistant (agent@title): yes"]
+
+
+@pytest.mark.asyncio
+async def test_an_agent_has_one_adapter_and_may_ask_others_besides(serving: Any) -> None:
+    async with serving("yes", adapters=("solver", "critic"), opponents=("rival",)) as stage:
+        models = [f"astuner@{tag}" for tag in ("title", "solver", "rival", "critic", "solver")]
+        answers = [await post(stage, "/chat/completions", BODIES, model, target="solver") for model in models]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 400, 200]
+    error = answers[3].json()["error"]
+    assert error["code"] == "several_targets"
+    assert "'agent' is answered by the adapters of 'solver', and now asks for 'critic'" in error["message"]
+    assert [call.untrained for call in stage.recorder.calls] == ["frozen_agent", None, "frozen_agent", None]
+
+
+@pytest.mark.asyncio
+async def test_only_targets_with_adapters_are_trained_and_engines_learn_whose_call_it_is(serving: Any) -> None:
+    async with serving("yes", adapters=("agent",)) as stage:
+        await post(stage, "/chat/completions", BODIES, "astuner")
+    async with serving("yes", adapters=("other",)) as bare:
+        await post(bare, "/chat/completions", BODIES, "astuner")
+    async with serving("yes", opponents=("agent",)) as opposed:
+        await post(opposed, "/chat/completions", BODIES, "astuner")
+    found = [[call.untrained for call in one.recorder.calls] for one in (stage, bare, opposed)]
+    assert found == [[None], ["frozen_agent"], ["frozen_agent"]]

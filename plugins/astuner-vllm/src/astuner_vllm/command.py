@@ -136,16 +136,15 @@ def _memory(options: VllmOptions, vllm: VllmInstalled, *, shared: bool) -> Itera
 
 def trains_adapters(run_info: RunInfo) -> bool:
     """Whether the run trains LoRA adapters, which a server then loads and updates."""
-    model = run_info.config.model
-    return (model.lora_rank > 0 or bool(model.adapters)) and run_info.backbone != "debug"
+    return bool(run_info.config.model.lora_ranks) and run_info.backbone != "debug"
 
 
 def _lora(run_info: RunInfo) -> Iterator[tuple[str, Any]]:
     if trains_adapters(run_info):
         model = run_info.config.model
-        rank = max([model.lora_rank, *(one.lora_rank or 0 for one in model.adapters.values())])
+        rank = max(model.lora_ranks)
         yield "enable_lora", True
-        yield "max_loras", (len(model.adapters) or 1) + len(model.opponents)
+        yield "max_loras", len(model.lora_ranks) + len(model.opponents)
         yield "max_lora_rank", next((size for size in LORA_RANKS if size >= rank), rank)
         yield "worker_extension_cls", EXTENSION
 

@@ -6,7 +6,12 @@ import math
 from typing import Any
 
 import pytest
+import torch
 from listeners import find_reachable
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+
+import astuner
 
 EXACT = 1e-3
 """Largest difference between a sampled token's log-probability in the server and in the trainer; in float32 it is about 1e-5."""
@@ -38,6 +43,56 @@ def test_adapters_are_trained_and_served(project: Any) -> None:
     rows = project.metrics
     assert rows[-1]["kl/mean"] > EXACT
     assert max(row["mismatch/abs_max"] for row in rows) < EXACT
+
+
+TALK = """
+from astuner import Workflow, WorkflowOutput
+
+class Talk(Workflow):
+    async def execute(self, workflow_task, tuner):
+        said = ""
+        for name in ("left", "right", "rival", "nobody"):
+            model = tuner.as_raw_openai_sdk_client(name)
+            messages = [{"role": "user", "content": workflow_task.task.main_query}]
+            answer = await model.chat.completions.create(model="any", messages=messages, max_tokens=12)
+            said += answer.choices[0].message.content or ""
+        return WorkflowOutput(reward=len(said) % 7 / 7)
+"""
+
+
+@pytest.mark.slow
+def test_adapters_of_several_targets_and_an_opponent_are_served_side_by_side(project: Any) -> None:
+    (project.home / "talk.py").write_text(TALK)
+    done = project.train(
+        "--set=rollout.user_workflow=./talk.py:Talk",
+        "--set=model.adapters={left: {lora_rank: 4}, right: {lora_rank: 2}}",
+        "--set=model.opponents={rival: {adapter: left}}",
+        "--set=trainer_common.save_freq=1",
+        "--set=trainer_common.optim.lr=2.0e-2",
+        "--set=trainer_common.optim.lr_warmup_steps=0",
+        steps=3,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = project.metrics
+    for tag in ("left", "right"):
+        assert rows[-1][f"adapter/{tag}/kl/mean"] > EXACT / 10
+        assert max(row[f"adapter/{tag}/mismatch/abs_max"] for row in rows) < EXACT
+    episodes = list(astuner.Run(project.run).episodes(step=3))
+    base = AutoModelForCausalLM.from_pretrained(project.home / "model", dtype=torch.float32).eval()
+    check_sampled_by(base, episodes, "nobody")
+    earlier = PeftModel.from_pretrained(base, str(project.run / "checkpoints" / "step_1" / "left")).eval()
+    check_sampled_by(earlier, episodes, "rival")
+
+
+@torch.no_grad()
+def check_sampled_by(model: Any, episodes: list[Any], agent: str) -> None:
+    calls = [call for episode in episodes for call in episode.calls if call.agent == agent]
+    assert calls
+    for call in calls:
+        ids = torch.tensor([[*call.prompt_ids.tolist(), *call.output_ids.tolist()]])
+        fed = len(call.prompt_ids)
+        expected = model(input_ids=ids).logits[0].log_softmax(-1)[fed - 1 : -1].gather(1, ids[0, fed:, None])[:, 0]
+        assert call.logprobs.tolist() == pytest.approx(expected.tolist(), abs=EXACT)
 
 
 @pytest.mark.slow

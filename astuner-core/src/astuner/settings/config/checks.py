@@ -89,7 +89,7 @@ class Checks:
             )
             return
         unused = [key for key in ("lora_alpha", "target_modules") if f"model.{key}" in self.user_keys]
-        if unused and self.config.model.lora_rank == 0:
+        if unused and self.config.model.lora_rank == 0 and not self.config.model.adapters:
             self.notices.append(
                 f"model.{', model.'.join(unused)}: without effect, since model.lora_rank is 0 (all weights are trained)."
             )
@@ -115,6 +115,10 @@ class Checks:
     def _check_several_models(self) -> None:
         model, trainer = self.config.model, self.config.trainer_common
         for name, adapter in model.adapters.items():
+            if "/" in name or name in ("", ".", ".."):
+                self._add_problem(
+                    "model.adapters", f"{name!r} cannot name a folder, which each checkpoint has for it. Rename the target."
+                )
             if adapter.lora_rank is None and model.lora_rank == 0:
                 message = "adapters need a rank: set lora_rank here, or model.lora_rank for all of them."
                 self._add_problem(f"model.adapters.{name}", message)
@@ -127,7 +131,7 @@ class Checks:
                     f"Name one of {', '.join(model.adapters)}." if model.adapters else "Remove it: the run has no model.adapters."
                 )
                 self._add_problem(f"{key}.adapter", f"{chosen.adapter!r} is none of the run's adapters. {wanted}")
-            if step != "latest" and step and (trainer.save_freq <= 0 or step % trainer.save_freq):
+            if step != "latest" and step and (step < 0 or trainer.save_freq <= 0 or step % trainer.save_freq):
                 message = (
                     f"no checkpoint is due at step {step}. Give a multiple of trainer_common.save_freq ({trainer.save_freq})."
                 )

@@ -112,6 +112,12 @@ class Model:
     a call with these arguments, in answers that are not streamed too. Either way it counts as malformed."""
 
     @property
+    def lora_ranks(self) -> tuple[int, ...]:
+        """The rank of each model that is trained; empty if all weights are."""
+        several = tuple(one.lora_rank or self.lora_rank for one in self.adapters.values())
+        return several or ((self.lora_rank,) if self.lora_rank else ())
+
+    @property
     def rendering(self) -> dict[str, str]:
         """The options of `astuner.model.rendering.load_renderer`."""
         names = ("tool_call_format", "reasoning", "tools_in_prompt", "late_system_messages", "unclosed_calls", "streamed_calls")

@@ -114,8 +114,7 @@ def _read_question(run_info: RunInfo, hardware: Hardware, fetch: bool) -> Memory
     targets = model.target_modules
     if isinstance(targets, str) and targets in LINEAR:
         targets = (targets,)
-    rank = adapters.lora_rank if adapters is not None else model.lora_rank
-    rank = sum(one.lora_rank or rank for one in model.adapters.values()) or rank
+    rank = adapters.lora_rank if adapters is not None else sum(model.lora_ranks)
     return MemoryQuestion(shape=shape, hardware=hardware, lora_rank=rank, target_modules=targets)
 
 

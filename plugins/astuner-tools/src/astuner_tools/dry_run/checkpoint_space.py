@@ -24,7 +24,7 @@ def describe_checkpoints(config: Config, shape: ModelShape | None, steps: int, *
     text = f"at most {count + best}: {', '.join(reasons)}"
     if shape is None:
         return text
-    rank, targets = config.model.lora_rank, config.model.target_modules
+    rank, targets = sum(config.model.lora_ranks), config.model.target_modules
     trained = shape.count_adapter_parameters(rank, targets) if rank else shape.parameters
     return f"{text}; about {_format_bytes(BYTES * trained)} each, {_format_bytes((count + best) * BYTES * trained)} in all"
 

@@ -99,9 +99,10 @@ def plan_stages(several: SeveralStages, conf: Path, overrides: Sequence[str], ba
                     plan = plan_run(conf, [*items, *stand_in], backbone)
                     if like != empty:
                         plan.check_memory()
-                    if follows and planned and planned[-1].plan.loaded.config.model.adapters:
+                    before = planned[-1] if follows and planned else None
+                    if before and before.demonstrations is None and before.plan.loaded.config.model.adapters:
                         message = (
-                            f"the stage before, '{planned[-1].name}', ends with several models (model.adapters), and a stage "
+                            f"the stage before, '{before.name}', ends with several models (model.adapters), and a stage "
                             "begins with one. Let that be the last stage, or give this one a model.path."
                         )
                         raise ConfigError([Problem(key=f"astuner.stages[{index}]", message=message)])

@@ -67,7 +67,7 @@ class EpisodeRecorder:
         self._body_limit = find_body_limit(spec, engine.capabilities)
         self._kept: dict[str, bytes] = {}
         self._turns: set[Turn] = set()
-        self._targets: dict[str, str] = {}
+        self._adapters: dict[str, str] = {}
         self._closed = False
 
     @property
@@ -147,14 +147,12 @@ class EpisodeRecorder:
         """Return the request as it is served; raises ApiError if it is not."""
         self._check_open()
         trained = all(map(self.spec.trains, caller.targets))
-        first = self._targets.setdefault(caller.agent, caller.target_tag)
-        if first != caller.target_tag and {first, caller.target_tag} & {*self.spec.adapters, *self.spec.opponents}:
+        adapter, known = caller.target_tag, self._adapters
+        if adapter in self.spec.adapters and known.setdefault(caller.agent, adapter) != adapter:
             text = (
-                f"The agent {caller.agent!r} has asked for the target {first!r}, and now for {caller.target_tag!r}, which another"
+                f"The agent {caller.agent!r} is answered by the adapters of {known[caller.agent]!r}, and now asks for {adapter!r}"
             )
-            raise ApiError(
-                400, f"{text} model answers. Give each of them an agent of its own.", code="several_targets", retry=False
-            )
+            raise ApiError(400, f"{text}. Give each target an agent of its own.", code="several_targets", retry=False)
         if trained:
             self._check_steps(request, caller.agent)
         for name in request.ignored:
