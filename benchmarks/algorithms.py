@@ -28,7 +28,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
     "opo": {f"{ALGORITHM}.adv_estimator": "opo"},
     **{
         name: {f"{ALGORITHM}.adv_estimator": name}
-        for name in ("pass_at_k", "gdpo", "turn_level", "rae", "clip_cov", "kl_cov", "rejection_sampling")
+        for name in ("pass_at_k", "remax", "gdpo", "turn_level", "rae", "clip_cov", "kl_cov", "rejection_sampling")
     },
 }
 """What differs from the defaults, a loss or an estimator; the other is `ppo_clip` or `grpo`."""

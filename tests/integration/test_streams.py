@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from harness import SMALL, Cli, environment
 from python_server import PythonServer
-from runs_on_disk import metric_rows, record, weights_digest
+from runs_on_disk import metric_rows, record, times_generated, weights_digest
 from test_resume import wait_for_episodes
 
 ESTIMATOR = "--set=trainer_common.algorithm"
@@ -27,6 +28,7 @@ EPISODES_OF_A_STEP = 12
         ("gdpo", ()),
         ("turn_level", ("turn_level.discount=0.9",)),
         ("rae", ()),
+        ("remax", ()),
     ],
 )
 def test_every_estimator_of_streams_trains(cli: Cli, project: Path, estimator: str, settings: tuple[str, ...]):
@@ -64,26 +66,49 @@ def test_a_teacher_that_is_nowhere_is_refused_by_name(cli: Cli, project: Path):
     assert "nowhere" in refused.stderr
 
 
-def test_an_estimator_remembers_across_a_kill(cli: Cli, python_server: PythonServer, project: Path, tmp_path: Path):
-    command = ("run", "--conf", "tune.yaml", *SMALL, f"{ESTIMATOR}.adv_estimator=rae", f"{ESTIMATOR}.rae.decay=0.9")
-    whole = tmp_path / "whole"
-    shutil.copytree(project, whole, symlinks=True)
-    assert cli(*command, cwd=whole).returncode == 0
-    with (project / "log.txt").open("ab") as log:
-        process = python_server.start(
-            ["-m", "astuner", *command], cwd=project, env=environment(), output=(log, log), start_new_session=True
-        )
-        wait_for_episodes(record(project), process, 2 * EPISODES_OF_A_STEP + 3)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    finished = cli(*command, "--resume", cwd=project)
-    assert finished.returncode == 0 or "is finished" in finished.stderr, finished.stderr
+@pytest.fixture
+def kill_and_resume(cli: Cli, python_server: PythonServer, project: Path, tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
+    """Return the records of a run that nothing disturbed, and of one that was killed after some episodes, and resumed."""
+
+    def play(*settings: str, killed_after: int) -> tuple[Path, Path]:
+        command = ("run", "--conf", "tune.yaml", *SMALL, *(f"{ESTIMATOR}.{setting}" for setting in settings))
+        whole = tmp_path / "whole"
+        shutil.copytree(project, whole, symlinks=True)
+        assert cli(*command, cwd=whole).returncode == 0
+        with (project / "log.txt").open("ab") as log:
+            process = python_server.start(
+                ["-m", "astuner", *command], cwd=project, env=environment(), output=(log, log), start_new_session=True
+            )
+            wait_for_episodes(record(project), process, killed_after)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        finished = cli(*command, "--resume", cwd=project)
+        assert finished.returncode == 0 or "is finished" in finished.stderr, finished.stderr
+        return record(whole), record(project)
+
+    return play
+
+
+def test_an_estimator_remembers_across_a_kill(kill_and_resume: Callable[..., tuple[Path, Path]]):
+    whole, killed = kill_and_resume("adv_estimator=rae", "rae.decay=0.9", killed_after=2 * EPISODES_OF_A_STEP + 3)
     states = [
-        json.loads((record(home) / "checkpoints" / f"step_{step}" / "estimator.json").read_text())["state"]
-        for home in (whole, project)
+        json.loads((home / "checkpoints" / f"step_{step}" / "estimator.json").read_text())["state"]
+        for home in (whole, killed)
         for step in (2, 4)
     ]
     assert states[:2] == states[2:]
     assert states[0] != states[1]
-    assert weights_digest(record(project), 4) == weights_digest(record(whole), 4)
-    assert metric_rows(record(project)) == metric_rows(record(whole))
+    assert weights_digest(killed, 4) == weights_digest(whole, 4)
+    assert metric_rows(killed) == metric_rows(whole)
+
+
+def test_greedy_siblings_are_the_same_after_a_kill(kill_and_resume: Callable[..., tuple[Path, Path]]):
+    whole, killed = kill_and_resume("adv_estimator=remax", killed_after=3 * EPISODES_OF_A_STEP)
+    rows = metric_rows(whole)
+    assert all(row["greedy/without_reward"] == 0 and row["signal/rows"] == EPISODES_OF_A_STEP for row in rows)
+    assert max(row["signal/updates"] for row in rows) == 1
+    assert weights_digest(killed, 4) == weights_digest(whole, 4)
+    assert metric_rows(killed) == rows
+    played = times_generated(killed)
+    greedy = [identity for identity in played if identity.endswith("/greedy")]
+    assert (len(greedy), len(played), max(played.values())) == (4 * 3, 4 * (3 + EPISODES_OF_A_STEP), 1)

@@ -19,7 +19,7 @@ from astuner.settings.config.trainer import RejectionMeasure
 from astuner_algorithms.covariance import KlCov
 from astuner_algorithms.estimators import Opo, PassAtK
 from astuner_algorithms.losses import Cispo, Dppo, Gmpo, Gspo, Sapo
-from astuner_algorithms.streams import Gdpo
+from astuner_algorithms.streams import Gdpo, Remax
 
 pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
 
@@ -157,6 +157,27 @@ def test_advantages_are_those_of_verl(name: str, seed: int, norm_by_std: bool) -
         found = np.concatenate([tokens for group in Opo().token_advantages(rewards, returns) for tokens in group])
     else:
         found = np.repeat(np.concatenate(PassAtK(norm_by_std).advantages(rewards)), np.concatenate(lengths))
+    assert found == pytest.approx(expected[mask].numpy(), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_greedy_baseline_is_that_of_verl(seed: int) -> None:
+    import torch
+    from verl.trainer.ppo.core_algos import compute_remax_outcome_advantage
+
+    draws = np.random.default_rng(seed)
+    # Penalties on each token, as of the divergence in the reward; verl has the reward itself at the last token.
+    lengths, penalties = draws.integers(1, 9, 12), draws.normal(0, 0.1, (12, 9))
+    rewards, baselines = draws.integers(0, 4, 12) / 2.0, draws.integers(0, 4, 12) / 2.0
+    mask = torch.arange(9) < torch.tensor(lengths)[:, None]
+    scores = torch.tensor(-penalties) * mask
+    scores[torch.arange(12), torch.tensor(lengths) - 1] += torch.tensor(rewards)
+    expected, _ = compute_remax_outcome_advantage(scores, torch.tensor(baselines), mask.double())
+    groups = [
+        [evolve(play(reward), calls=np.zeros(n, np.int64), greedy=base, returns=reward - np.cumsum(lost[:n][::-1])[::-1])]
+        for n, reward, base, lost in zip(lengths, rewards, baselines, penalties, strict=True)
+    ]
+    found = np.concatenate([np.asarray(one.advantages) for own in Remax().signal(groups) for one in own])
     assert found == pytest.approx(expected[mask].numpy(), rel=1e-6, abs=1e-9)
 
 

@@ -13,105 +13,19 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
+from scripted_rounds import Ask, Playing, Whole, make_failing
 
 from astuner.contract.errors import FailureBudgetExceeded, RunFailed, ServiceUnavailable
 from astuner.contract.protocols import Judge, Workflow
-from astuner.contract.schema import Sampling, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.episodes.builtin.engines.scripted_engine import ScriptedEngine
-from astuner.episodes.builtin.trackers.timeline import TimelineTracker
-from astuner.episodes.rollout.host import open_rollouts
+from astuner.contract.schema import Unjudged, Verdict, WorkflowOutput
 from astuner.episodes.rollout.metrics import compute_rollout_metrics
-from astuner.episodes.rollout.recipe import Parts
-from astuner.episodes.rollout.runner import Round
-from astuner.model.rendering import TemplateRenderer
-from astuner.runs.store.episode_store import EpisodeFiles, read_episodes
-from astuner.settings.config.model import Config, Data
-from astuner.settings.config.rollout import FailureRewards, MultiTurn, Rollout
-from astuner_devkit.run_infos import run_info
-from astuner_devkit.tokenizer import tiny_tokenizer
-
-TASKS = [Task(f"question {i}", task_id=f"t{i}") for i in range(3)]
-
-
-class Ask(Workflow):
-    """One call, whose text is the answer."""
-
-    async def execute(self, workflow_task, tuner):
-        client = tuner.as_raw_openai_sdk_client()
-        reply = await client.chat.completions.create(
-            model="m", messages=[{"role": "user", "content": workflow_task.task.main_query}]
-        )
-        return WorkflowOutput(metadata={"final_answer": reply.choices[0].message.content})
-
-
-class Whole(Judge):
-    """Remembers what it was shown."""
-
-    def __init__(self) -> None:
-        self.seen: list[list[int]] = []
-
-    async def judge(self, group):
-        completed = [e for e in group.episodes if e.completed]
-        self.seen.append([e.repeat for e in completed])
-        return [Verdict(float(e.repeat)) for e in completed]
-
-
-class Playing:
-    """Plays rounds in a directory, each over a store of its own, as attempts of one run."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.renderer = TemplateRenderer(tiny_tokenizer())
-        self.prompts: list[str] = []
-        self.told: list[str] = []
-        self.judge: Judge | None = Whole()
-        self.workflow: type[Workflow] = Ask
-        self.options: dict[str, Any] = {}
-        self.targets: tuple[str, ...] | None = None
-        self.max_tokens = 20
-
-    def says(self, prompt: str, request: Any) -> str:
-        self.prompts.append(prompt)
-        return "four"
-
-    def play(self, *, repeats: int = 2, replay: bool = False, step: int = 1) -> Any:
-        return asyncio.run(self._play(repeats, replay, step))
-
-    async def _play(self, repeats: int, replay: bool, step: int) -> Any:
-        options = {"max_retries": 0, "episode_timeout_s": 20.0, "failure_budget": 1.0, **self.options}
-        run = run_info(self.directory, directory=self.directory, config=Config(rollout=Rollout(**options), data=Data()))
-        parts = Parts(
-            make_workflow=self.workflow,
-            trainable_targets=self.targets,
-            judge=self.judge,
-            make_tracker=TimelineTracker,
-            workflow_target="",
-        )
-        store = EpisodeFiles(self.directory, replay_after=0 if replay else None)
-        engine = ScriptedEngine(tokenizer=self.renderer.tokenizer, reply=lambda *given: self.says(*given))
-        try:
-            async with open_rollouts(
-                engine=engine, renderer=self.renderer, parts=parts, run_info=run, store=store, notify=self.told.append
-            ) as runner:
-                round_ = Round(step=step, split="train", repeats=repeats, sampling=Sampling(max_tokens=self.max_tokens))
-                return await runner.run(TASKS, round_)
-        finally:
-            store.close()
+from astuner.runs.store.episode_store import read_episodes
+from astuner.settings.config.rollout import FailureRewards, MultiTurn
 
 
 @pytest.fixture
 def playing(tmp_path: Path) -> Playing:
     return Playing(tmp_path)
-
-
-def make_failing(error: Exception, *, attempts: int, only: int | None = None) -> type[Workflow]:
-    class Fails(Ask):
-        async def execute(self, workflow_task, tuner):
-            if workflow_task.attempt < attempts and only in (None, workflow_task.repeat):
-                raise error
-            return await super().execute(workflow_task, tuner)
-
-    return Fails
 
 
 def test_groups_come_in_the_order_of_tasks_and_repeats(playing: Playing):
@@ -130,7 +44,7 @@ def test_a_failed_sibling_is_kept_in_the_group_with_its_reason(playing: Playing)
     failed = group.episodes[1]
     assert (failed.completed, failed.reward) == (False, None)
     assert failed.failures[-1].reason == "workflow_error"
-    assert re.search(r"RuntimeError: tool broke \(\S*test_runner.py:", failed.failures[-1].detail)
+    assert re.search(r"RuntimeError: tool broke \(\S*scripted_rounds.py:", failed.failures[-1].detail)
     assert [e.reward for e in group.episodes] == [0.0, None, 2.0]
 
 

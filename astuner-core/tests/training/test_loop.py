@@ -124,7 +124,7 @@ def test_a_mini_batch_is_all_dead_only_if_there_are_fewer_live_groups_than_mini_
 
 def test_filter_groups_is_refused_where_the_whole_step_is_compared(run: Any):
     settings = trainer(algorithm={"adv_estimator": "reinforce_plus_plus", "filter_groups": {"enable": True}})
-    with pytest.raises(ConfigError, match="'reinforce_plus_plus' compares all episodes of a step"):
+    with pytest.raises(ConfigError, match="'reinforce_plus_plus' compares with more than siblings"):
         run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=settings)
 
 
@@ -201,6 +201,13 @@ class Counting:
         self.steps = state["steps"]
 
 
+class Beyond:
+    traits = EstimatorTraits(gives_streams=True, wants_greedy=True, group_relative=False)
+
+    def signal(self, groups):
+        return [[Streams(advantages=one.reward - one.greedy - 0.5) for one in siblings] for siblings in groups]
+
+
 class Forgetful:
     traits = EstimatorTraits(gives_streams=True)
 """
@@ -233,3 +240,24 @@ def test_what_an_estimator_remembers_is_in_each_checkpoint(run: Any, tmp_path: P
 def test_one_that_says_it_gives_streams_and_does_not_is_named(run: Any, tmp_path: Path):
     with pytest.raises(ConfigError, match=r"Forgetful.*gives_streams=True, and it has no method `signal`"):
         run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=estimated_by(tmp_path, "Forgetful"))
+
+
+@pytest.mark.parametrize("backbone", ["ServingBackbone", "OverlappingBackbone"])
+def test_an_estimator_gets_the_greedy_sibling_that_it_wants(run: Any, tmp_path: Path, backbone: str):
+    settings = estimated_by(tmp_path, "Beyond")
+    settings["rollout"] = {**settings["rollout"], "num_repeat": 1}
+    played = run(tasks=TASKS, backbone=f"{FILE}:{backbone}", settings=settings)
+    assert [(len(one.episodes), one.greedy.repeat, one.greedy.reward) for one in played.groups] == [(1, -1, 1.0)] * 3
+    found = {
+        name: played.metrics[name]
+        for name in ("signal/episodes", "signal/samples", "greedy/reward_mean", "greedy/without_reward")
+    }
+    assert found == {"signal/episodes": 1.0, "signal/samples": 1.0, "greedy/reward_mean": 1.0, "greedy/without_reward": 0.0}
+    assert played.metrics["signal/tokens_nonzero_advantage"] == played.metrics["signal/tokens_trainable"] > 0
+
+
+def test_debug_plays_and_shows_it(run: Any, tmp_path: Path):
+    played = run(tasks=TASKS[:1], backbone="debug", settings=estimated_by(tmp_path, "Beyond"))
+    assert [one.id.rsplit("/", 1)[1] for one in (*played.groups[0].episodes, played.groups[0].greedy)] == ["0", "1", "greedy"]
+    [judged] = [text for text in played.notices if text.startswith("judged train/1/")]
+    assert "/greedy: reward 1" in judged

@@ -11,7 +11,7 @@ from attrs import evolve
 from made_up_outcomes import advantages_of, play
 
 from astuner.contract.schema import Call
-from astuner_algorithms.streams import Gdpo, Opd, Rae, RejectionSampling, Sft, TurnLevel
+from astuner_algorithms.streams import Gdpo, Opd, Rae, RejectionSampling, Remax, Sft, TurnLevel
 from astuner_devkit.contracts import EstimatorContract
 
 
@@ -26,6 +26,10 @@ class TestRejectionSampling(EstimatorContract):
 class TestOpd(EstimatorContract):
     component = "astuner_algorithms.streams:Opd"
     options: Mapping[str, Any] = {"teacher": "reference"}
+
+
+class TestRemax(EstimatorContract):
+    component = "astuner_algorithms.streams:Remax"
 
 
 class TestGdpo(EstimatorContract):
@@ -134,3 +138,26 @@ def test_the_states_of_two_calls_are_those_of_their_messages() -> None:
     bare = evolve(one, episode=evolve(one.episode, calls=(evolve(cast("Call", one.episode.calls[0]), messages=()),)))
     (found,) = TurnLevel(TurnLevel.Options(norm_by_std=False)).signal([[bare, evolve(bare, reward=0.0)]])
     assert advantages_of(found) == [[1.0, 1.0], [-1.0, -1.0]]
+
+
+def test_what_a_greedy_answer_gets_is_no_merit() -> None:
+    (found,) = Remax().signal([[evolve(play(reward), greedy=0.25) for reward in (1.0, 0.25, 0.0)]])
+    assert advantages_of(found) == [[0.75, 0.75], [0.0, 0.0], [-0.25, -0.25]]
+
+
+def test_one_episode_is_enough_for_remax() -> None:
+    assert advantages_of(Remax().signal([[evolve(play(1.0), greedy=0.0)]])[0]) == [[1.0, 1.0]]
+
+
+def test_penalties_count_from_each_token_on() -> None:
+    outcome = evolve(play(1.0), greedy=0.5, reward=0.7, returns=np.array([0.7, 0.9]))
+    assert advantages_of(Remax().signal([[outcome]])[0]) == [[0.2, 0.4]]
+
+
+def test_without_a_greedy_reward_there_is_no_signal() -> None:
+    assert advantages_of(Remax().signal([[play(1.0)], [evolve(play(1.0), greedy=0.0)]])[0]) == [[0.0, 0.0]]
+
+
+def test_rounding_is_no_advantage() -> None:
+    (found,) = Remax().signal([[evolve(play(0.1 + 0.2), greedy=0.3)]])
+    assert not np.any(found[0].advantages)

@@ -66,6 +66,18 @@ def test_two_workers_give_what_one_process_gives(world: Play, alone: PlayedRun) 
     assert len(pids(alone)) == 1
 
 
+def test_two_workers_play_the_greedy_siblings_of_one_process(world: Play) -> None:
+    more = {"trainer_common": {"algorithm": {"adv_estimator": "remax"}}}
+    alone, several = (world(count, more=more) for count in (1, 2))
+    assert [describe(one) for played in several.groups for one in played.played] == [
+        describe(one) for played in alone.groups for one in played.played
+    ]
+    assert [len(played.played) for played in several.groups] == [4] * 6
+    assert several.metrics["greedy/reward_mean"] == alone.metrics["greedy/reward_mean"]
+    ids = read_ids(several.directory)
+    assert (len(ids), max(ids.values()), sum(one.endswith("/greedy") for one in ids)) == (24, 1, 6)
+
+
 def test_a_notice_of_all_workers_is_shown_once(world: Play) -> None:
     told = [text for text in world(2).notices if "log_metrics['text']" in text]
     assert len(told) == 1

@@ -96,6 +96,7 @@ def test_a_loss_may_be_of_the_users_file(loss: Callable[..., WeighedLoss]) -> No
         ({"scored_by": ("teacher",)}, "scores with no other model"),
         ({"keeps_state": True}, "keeps no state of an estimator"),
         ({"group_relative": False}, "shows its explorers one group at a time"),
+        ({"wants_greedy": True}, "plays no greedy episode to compare with"),
     ],
 )
 def test_an_estimator_that_needs_more_than_a_group_is_refused_by_name(traits: dict[str, Any], said: str) -> None:

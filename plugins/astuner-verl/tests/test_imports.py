@@ -310,6 +310,6 @@ def test_corrections_that_do_not_come_along_are_named(theirs: Any, key: str, sai
     assert found == {}
 
 
-@pytest.mark.parametrize(("theirs", "ours"), [("rloo", "rloo"), ("opo", "opo"), ("grpo_passk", "pass_at_k")])
+@pytest.mark.parametrize(("theirs", "ours"), [("rloo", "rloo"), ("opo", "opo"), ("remax", "remax"), ("grpo_passk", "pass_at_k")])
 def test_an_estimator_keeps_its_name_or_gets_ours(theirs: str, ours: str) -> None:
     assert translate({"algorithm": {"adv_estimator": theirs}})[0] == {f"{ALGORITHM}.adv_estimator": ours}

@@ -6,15 +6,18 @@ Token ids are `int32`, log-probabilities natural logs in `float32`; both are 1-D
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, field, frozen
 
-from astuner.contract.plain_values import mend_message, mend_texts, read_text
+from astuner.contract.plain_values import mend_message, mend_texts
+from astuner.contract.verdicts import Failure as Failure
+from astuner.contract.verdicts import Finding as Finding
 from astuner.contract.verdicts import Unjudged as Unjudged
 from astuner.contract.verdicts import Verdict as Verdict
+from astuner.contract.verdicts import to_mapping
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +32,9 @@ Message = Mapping[str, Any]
 
 Split = Literal["train", "validation"]
 
+GREEDY = -1
+"""The `repeat` of the sibling that is played at temperature 0 (`EstimatorTraits.wants_greedy`)."""
+
 
 def _to_messages(value: Sequence[Message] | None) -> tuple[Message, ...]:
     return tuple(value or ())
@@ -38,10 +44,6 @@ def _to_recorded(value: Sequence[Message]) -> tuple[Message, ...]:
     # A model may sample half an emoji, as an escape in the arguments of a tool call.
     messages = tuple(value)
     return messages if mend_texts(messages) is messages else tuple(map(mend_texts, messages))
-
-
-def _to_mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return dict(value or {})
 
 
 @frozen
@@ -55,9 +57,9 @@ class Task:
     task_id: str = ""
     """Unique within a split; readers derive it from the content if the data has none."""
     env_type: str = "no_env"
-    metadata: Mapping[str, Any] = field(factory=dict, converter=_to_mapping)
+    metadata: Mapping[str, Any] = field(factory=dict, converter=to_mapping)
     """All other fields of the row, for example `answer`. JSON values only: it crosses processes and is stored."""
-    columns: Mapping[str, str] = field(factory=dict, converter=_to_mapping, eq=False, repr=False)
+    columns: Mapping[str, str] = field(factory=dict, converter=to_mapping, eq=False, repr=False)
     """Where the value of a column is, if not in `metadata` under its own name; `astuner.shared.tabular.original_row` reads it."""
 
     @property
@@ -78,12 +80,12 @@ class WorkflowTask:
     """The episode's environment (`astuner.contract.protocols.Environment`), when the task has one; core closes it."""
     episode_id: str = ""
     repeat: int = 0
-    """Position among the siblings of the group, from 0."""
+    """Position among the siblings of the group, from 0; `GREEDY` for the one that is only compared with."""
     step: int = 0
     split: Split = "train"
     attempt: int = 0
     """0 for the first try, counting up with each retry."""
-    settings: Mapping[str, Any] = field(factory=dict, converter=_to_mapping)
+    settings: Mapping[str, Any] = field(factory=dict, converter=to_mapping)
     """The section `workflow` of the configuration, for the workflow; empty where a judge reads it."""
 
 
@@ -95,9 +97,9 @@ class WorkflowOutput:
     """A float for the episode, or a mapping from agent names. In a mapping `"*"` is the reward of the episode and of agents
     not named; if missing, the mean of the values."""
     is_success: bool | None = None
-    metadata: Mapping[str, Any] = field(factory=dict, converter=_to_mapping)
+    metadata: Mapping[str, Any] = field(factory=dict, converter=to_mapping)
     """For the judge, for example `final_answer`. JSON values only."""
-    log_metrics: Mapping[str, float] = field(factory=dict, converter=_to_mapping)
+    log_metrics: Mapping[str, float] = field(factory=dict, converter=to_mapping)
     """Numbers averaged over episodes and logged as `workflow/<name>`."""
     response: Any = field(default=None, eq=False, repr=False)
     """What the agent answered, as an object: a judge `judge(task, response)` gets it as it is. It stays in this process: the
@@ -247,34 +249,6 @@ class Sample:
         return int(self.mask.sum())
 
 
-@frozen(kw_only=True)
-class Failure:
-    """The reason why an episode has no result."""
-
-    reason: str = field(converter=read_text)
-    """A code: `timeout`, `workflow_error`, `max_steps`, `context_full`, `environment_error`, `engine_lost`…"""
-    detail: str = field(default="", converter=read_text)
-    attempt: int = 0
-    retried: bool = False
-    calls: int = 0
-    """Model calls of this attempt."""
-    tokens: int = 0
-    """Tokens sampled in this attempt."""
-    place: str = field(default="", converter=read_text)
-    """Where the user's own code raised, as `agent.py:12 in solve`; empty if it did not."""
-    traceback: str = field(default="", converter=read_text)
-    """The traceback of what it raised, from its own first line on."""
-
-
-@frozen(kw_only=True)
-class Finding:
-    """Evidence of abnormal behaviour that a detector found in one call."""
-
-    call: int
-    """Its index in the episode."""
-    evidence: str = field(converter=read_text)
-
-
 @frozen(kw_only=True, eq=False, repr=False)
 class Episode:
     """One run of the workflow on one task, with everything that was recorded of it."""
@@ -351,6 +325,19 @@ class Group:
     step: int
     split: Split
     episodes: tuple[Episode, ...]
+    greedy: Episode | None = None
+    """The sibling at temperature 0 that an estimator compares with: judged and stored, never trained, and none of `episodes`."""
+
+    @property
+    def played(self) -> tuple[Episode, ...]:
+        """All of its episodes, the greedy one last."""
+        return self.episodes if self.greedy is None else (*self.episodes, self.greedy)
+
+    def with_played(self, episodes: Iterable[Episode]) -> Group:
+        """Return this group with other episodes, of which one may be greedy."""
+        found = tuple(episodes)
+        greedy = next((one for one in found if one.repeat == GREEDY), None)
+        return evolve(self, episodes=tuple(one for one in found if one.repeat != GREEDY), greedy=greedy)
 
     @property
     def key(self) -> str:

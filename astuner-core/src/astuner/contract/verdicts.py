@@ -1,4 +1,4 @@
-"""What judging an episode ends with: a verdict, or the reason for none."""
+"""How an episode ends: a failure, a verdict, or the reason for none."""
 
 from __future__ import annotations
 
@@ -10,8 +10,37 @@ from attrs import evolve, field, frozen
 from astuner.contract.plain_values import read_text
 
 
-def _to_mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def to_mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return a mapping of one's own; an empty one for None."""
     return dict(value or {})
+
+
+@frozen(kw_only=True)
+class Failure:
+    """The reason why an episode has no result."""
+
+    reason: str = field(converter=read_text)
+    """A code: `timeout`, `workflow_error`, `max_steps`, `context_full`, `environment_error`, `engine_lost`…"""
+    detail: str = field(default="", converter=read_text)
+    attempt: int = 0
+    retried: bool = False
+    calls: int = 0
+    """Model calls of this attempt."""
+    tokens: int = 0
+    """Tokens sampled in this attempt."""
+    place: str = field(default="", converter=read_text)
+    """Where the user's own code raised, as `agent.py:12 in solve`; empty if it did not."""
+    traceback: str = field(default="", converter=read_text)
+    """The traceback of what it raised, from its own first line on."""
+
+
+@frozen(kw_only=True)
+class Finding:
+    """Evidence of abnormal behaviour that a detector found in one call."""
+
+    call: int
+    """Its index in the episode."""
+    evidence: str = field(converter=read_text)
 
 
 @frozen
@@ -22,7 +51,7 @@ class Verdict:
     is_success: bool | None = None
     rewards: Mapping[str, float] | None = None
     """Per agent name, where agents are rewarded differently; agents not named get `reward`."""
-    components: Mapping[str, float] = field(factory=dict, converter=_to_mapping)
+    components: Mapping[str, float] = field(factory=dict, converter=to_mapping)
     """Named parts of the reward, each logged as `reward/<name>`; as `reward/component/<name>` if that name is taken."""
     rationale: str | None = None
     presumed: bool = False

@@ -19,6 +19,8 @@ Groups = Sequence[Sequence[Outcome]]
 
 EPSILON = 1e-6
 """Added to a standard deviation before dividing, as in verl."""
+ROUNDING = 1e-12
+"""Rewards whose difference is smaller, relative to theirs or to 1, are equal: 0.1 + 0.2 and 0.3."""
 EPSILON_OF_VARIANCE = 1e-8
 """Added to the variance of a whole step, as in verl."""
 
@@ -91,6 +93,29 @@ class Opd:
 
     def _compare(self, one: Outcome) -> Values:
         return (one.scores[self.options.teacher] - one.logprobs).clip(-self.options.most, self.options.most)
+
+
+class Remax:
+    """The return less the reward of a greedy sibling (ReMax, Li et al. 2023, arXiv 2310.10505).
+
+    Each task has one more episode, at temperature 0, that is not trained: an unbiased baseline of the task without siblings, so
+    one trained episode per task is enough. With the divergence in the reward a token's return is less the penalties from it on,
+    as in verl. A group whose greedy sibling has no reward gives no signal.
+    """
+
+    traits = EstimatorTraits(gives_streams=True, wants_greedy=True, group_relative=False)
+
+    def signal(self, groups: Groups) -> Sequence[Sequence[Streams]]:
+        """Return the advantages."""
+        return [[Streams(advantages=self._compare(one)) for one in siblings] for siblings in groups]
+
+    def _compare(self, one: Outcome) -> Values:
+        if one.greedy is None:
+            return np.zeros(one.tokens)
+        found = one.returns - one.greedy
+        # AdamW would make full steps of what is only rounded.
+        found[np.abs(found) <= ROUNDING * max(1.0, abs(one.greedy))] = 0.0
+        return found
 
 
 class Gdpo:

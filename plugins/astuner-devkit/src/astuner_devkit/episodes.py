@@ -68,5 +68,5 @@ def episode(
 
 
 def group(*episodes: Episode) -> Group:
-    """Return the group of these siblings."""
-    return Group(task=episodes[0].task, step=episodes[0].step, split=episodes[0].split, episodes=tuple(episodes))
+    """Return the group of these siblings, of which one may be greedy."""
+    return Group(task=episodes[0].task, step=episodes[0].step, split=episodes[0].split, episodes=()).with_played(episodes)

@@ -204,8 +204,16 @@ class NoSignal(Imitates):
     signal = None  # type: ignore[assignment]
 
 
+class BlindToGreedy:
+    traits = EstimatorTraits(wants_greedy=True)
+
+    def advantages(self, groups: Sequence[Rewards]) -> Sequence[Rewards]:
+        return [np.zeros_like(rewards) for rewards in groups]
+
+
 BAD = [
     ("test_it_is_an_estimator", NoSignal, "signal"),
+    ("test_it_is_an_estimator", BlindToGreedy, "wants_greedy needs gives_streams=True"),
     ("test_streams_are_whole", ImitatesInSecret, "its traits must say beyond_advantages=True"),
     ("test_streams_are_whole", OnePerCall, "gave an array of shape [1] as advantages for 0 trained tokens"),
     ("test_streams_are_whole", NotFinite, "gave a number that is not finite as likelihood"),

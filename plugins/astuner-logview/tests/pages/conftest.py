@@ -25,7 +25,7 @@ def store_groups(path: Path, groups: Sequence[Group]) -> None:
     """Append groups to a run, as a process does that plays it."""
     store = EpisodeFiles(path / "episodes")
     for one in groups:
-        for each in one.episodes:
+        for each in one.played:
             store.add_episode(evolve(each, verdict=None))
         store.add_verdicts(one)
     store.close()

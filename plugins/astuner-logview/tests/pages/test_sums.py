@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from attrs import asdict, evolve
 
-from astuner.contract.schema import Group, Verdict
+from astuner.contract.schema import GREEDY, Group, Verdict
 from astuner.episodes.judging.advantages import compute_advantages
 from astuner.episodes.judging.estimators import Grpo
 from astuner.episodes.transcript.signal_waterfall import build_waterfall
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.directory import RunDirectory
+from astuner_devkit.episodes import episode as make_up
 from astuner_logview.library import Library
 from astuner_logview.pages.compare import compare
 from astuner_logview.parameters import Parameters
@@ -42,6 +43,19 @@ def test_every_loss_leads_to_its_episodes(ask: Ask, step: int | None) -> None:
     losses = [loss for stage in answer["stages"] for loss in stage["losses"] if loss["reason"] != "unexplained"]
     assert losses
     assert [ask("/episodes", filter=loss["filter"])["total"] for loss in losses] == [loss["episodes"] for loss in losses]
+
+
+def test_greedy_siblings_are_shown_and_count_in_no_sum(
+    ask: Ask, groups: list[Group], record: Path, store: Callable[[Path, list[Group]], None]
+) -> None:
+    sums = ("/waterfall", "/steps", "/judge")
+    before, play = [ask(page) for page in sums], ask("/task", task="b")["plays"][0]
+    store(record / "first", [evolve(groups[1], episodes=(), greedy=make_up(GREEDY, 0.0, task="b"))])
+    again = ask("/task", task="b")["plays"][0]
+    assert [ask(page) for page in sums] == before
+    assert (again["reward_mean"], len(again["episodes"])) == (play["reward_mean"], len(play["episodes"]) + 1)
+    assert [one["repeat"] for one in ask("/group", split="train", step=1, task="b")["siblings"]] == [GREEDY, 0, 1]
+    assert ask("/episode", id=f"train/1/b/{GREEDY}")["repeat"] == GREEDY
 
 
 def test_advantages_are_those_of_core(ask: Ask, groups: list[Group]) -> None:

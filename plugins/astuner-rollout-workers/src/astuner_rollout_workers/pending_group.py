@@ -28,7 +28,7 @@ class PendingGroup:
     def identities(self) -> list[str]:
         """The ids of its episodes, in order."""
         round_ = self.round
-        return [make_episode_id(round_.split, round_.step, self.task.task_id, repeat) for repeat in range(round_.repeats)]
+        return [make_episode_id(round_.split, round_.step, self.task.task_id, repeat) for repeat in round_.places]
 
     @property
     def known(self) -> list[Episode]:
@@ -38,7 +38,7 @@ class PendingGroup:
     @property
     def missing(self) -> int:
         """How many episodes are not finished."""
-        return self.round.repeats - len(self._episodes)
+        return len(self.round.places) - len(self._episodes)
 
     def add(self, episode: Episode) -> bool:
         """Take a finished episode; False if it was finished before."""
@@ -53,5 +53,5 @@ class PendingGroup:
     def build(self, verdicts: Mapping[str, Verdict | Unjudged]) -> Group:
         """Return the group with these verdicts; all its episodes are finished."""
         finished = (self._episodes[identity] for identity in self.identities)
-        episodes = tuple(evolve(episode, verdict=verdicts.get(episode.id, episode.verdict)) for episode in finished)
-        return Group(task=self.task, step=self.round.step, split=self.round.split, episodes=episodes)
+        blank = Group(task=self.task, step=self.round.step, split=self.round.split, episodes=())
+        return blank.with_played(evolve(episode, verdict=verdicts.get(episode.id, episode.verdict)) for episode in finished)

@@ -187,7 +187,7 @@ class RolloutWorker:
                 await asyncio.shield(before)
             assert self._runner is not None  # the driver waits for Ready
             [group] = await self._runner.run([play.task], play.round)
-            verdicts = {episode.id: episode.verdict for episode in group.episodes if episode.verdict is not None}
+            verdicts = {episode.id: episode.verdict for episode in group.played if episode.verdict is not None}
             busy_s = None if self._engine is None else self._engine.busy_s
             self.send(GroupJudged(number=play.number, verdicts=verdicts, fresh=self._store.take_fresh(), busy_s=busy_s))
         except Exception as error:  # noqa: BLE001 - raised again in the driver

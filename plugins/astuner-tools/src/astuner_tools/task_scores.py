@@ -7,7 +7,7 @@ from typing import Literal
 
 from attrs import define
 
-from astuner.contract.schema import Split
+from astuner.contract.schema import GREEDY, Split
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.episode_index import EpisodeIndex
 from astuner.runs.store.episode_store import SPLITS
@@ -46,7 +46,7 @@ def score_tasks(run: Run, split: Split) -> Mapping[str, TaskScore]:
 def add_up_scores(index: EpisodeIndex) -> dict[str, TaskScore]:
     """Return the scores of each task at the last step at which it was played."""
     found: dict[str, TaskScore] = {}
-    for one in index:
+    for one in (each for each in index if each.repeat != GREEDY):
         score = found.get(one.task_id)
         if score is None or one.step > score.step:
             score = found[one.task_id] = TaskScore(step=one.step)

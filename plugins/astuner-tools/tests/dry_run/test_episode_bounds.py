@@ -54,6 +54,10 @@ def test_without_a_filter_a_step_plays_its_batch() -> None:
     assert bound_training_episodes(*make()) == STEPS * 4 * 2
 
 
+def test_a_greedy_sibling_is_one_more_of_each_task() -> None:
+    assert bound_training_episodes(*make(draws=2), greedy=True) == STEPS * 8 * 3
+
+
 @pytest.mark.parametrize(("draws", "tasks"), [(1, 4), (2, 8), (3, 10), (9, 10)])
 def test_further_draws_are_counted_up_to_the_whole_split(draws: int, tasks: int) -> None:
     assert bound_training_episodes(*make(draws=draws)) == STEPS * tasks * 2

@@ -319,3 +319,30 @@ def test_an_unchanged_judge_changes_nothing(write_run, tmp_path: Path, replay: R
     assert (found.agreement.agreement, found.agreement.success_agreement) == (1.0, 1.0)
     assert (found.agreement.swapped, found.agreement.pairs_reversed, found.agreement.pairs_tied) == ([], 0, 0)
     assert (found.training.samples_changed, found.training.stored) == (0, found.training.new)
+
+
+REMAX = {"rollout": {"num_repeat": 3}, "trainer_common": {"algorithm": {"adv_estimator": "remax"}}}
+
+
+def test_greedy_siblings_are_scored_again_and_compared_with(run: Callable[..., Any], tmp_path: Path, replay: Replay):
+    tasks = [{"task_id": name, "main_query": f"{name}?", "answer": right} for name, right in (("a", "4"), ("b", "5"))]
+    played = run(tasks=tasks, replies=("4",), settings=REMAX)
+    same = replay(played.directory, settings=REMAX)
+    assert same.splits[0].training.samples_changed == 0
+    assert (same.splits[0].agreement.episodes, same.notices) == (6, ())
+    again = {one.id: one.reward for one in Run(same.directory).episodes()}
+    assert again == {one.id: one.reward for one in Run(played.directory).episodes()}
+    assert sum(name.endswith("/greedy") for name in again) == 2
+    # The greedy sibling has the repeat -1, and so the last of these rewards.
+    other = replay(played.directory, settings=REMAX, judge=write_judge(tmp_path, 0.0, 0.5, 1.0, 0.5), out=tmp_path / "other")
+    rewards = {one.id: one.reward for one in Run(other.directory).episodes()}
+    assert [rewards[f"train/1/a/{place}"] for place in (0, 1, 2, "greedy")] == [0.0, 0.5, 1.0, 0.5]
+    assert other.splits[0].training.new.samples_with_signal == 4
+
+
+def test_an_estimator_that_misses_greedy_siblings_is_reported(run: Callable[..., Any], replay: Replay):
+    tasks = [{"task_id": "a", "main_query": "a?", "answer": "4"}]
+    played = run(tasks=tasks, replies=("4",), settings={"rollout": {"num_repeat": 3}})
+    found = replay(played.directory, settings=REMAX)
+    assert [text for text in found.notices if "compares with a greedy episode of each task, and the run has none" in text]
+    assert found.splits[0].training.new.groups_with_signal == 0

@@ -16,6 +16,7 @@ from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunI
 from astuner.contract.schema import Event
 from astuner.runs.store.directory import RunDirectory
 from astuner.runs.store.episode_store import StoredEpisodes
+from astuner.runs.store.metric_rows import read_metric_rows
 from astuner.runs.training import MismatchWatch, check_whole_model
 from astuner.runs.training.token_recorder import TokenRecorder
 from astuner.settings.config.adapters import ADAPTER_FILE
@@ -236,10 +237,7 @@ def _write_text(tree: dict[str, Any]) -> str:
 
 def _read_reported_steps(directory: RunDirectory) -> frozenset[int]:
     """Return the steps whose validation an earlier attempt has reported and recorded."""
-    if not directory.metrics.exists():
-        return frozenset()
-    rows = (json.loads(line) for line in directory.metrics.read_text(encoding="utf-8").splitlines())
-    return frozenset(row["step"] for row in rows if "val/episodes" in row)
+    return frozenset(row["step"] for row in read_metric_rows(directory.metrics).rows if "val/episodes" in row)
 
 
 def check_estimator(estimator: Estimator, name: str) -> None:
@@ -249,6 +247,7 @@ def check_estimator(estimator: Estimator, name: str) -> None:
         "trains no likelihood and no divergence of an estimator": traits.beyond_advantages,
         "scores with no other model": bool(traits.scored_by),
         "keeps no state of an estimator, which each of its explorers would have": traits.keeps_state,
+        "plays no greedy episode to compare with": traits.wants_greedy,
         "shows its explorers one group at a time": traits.gives_streams and not traits.group_relative,
     }
     if found := [lack for lack, needed in lacks.items() if needed]:

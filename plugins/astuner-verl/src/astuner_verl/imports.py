@@ -23,6 +23,7 @@ ESTIMATORS = {
     "reinforce_plus_plus": "reinforce_plus_plus",
     "reinforce_plus_plus_baseline": "reinforce_plus_plus_baseline",
     "opo": "opo",
+    "remax": "remax",
     "grpo_passk": "pass_at_k",
 }
 ALGORITHM = "trainer_common.algorithm"

@@ -139,6 +139,9 @@ class EstimatorTraits:
     the loss, in the shapes of `groups`; called in place of `advantages`, which it then need not have."""
     beyond_advantages: bool = field(default=False, validator=FLAG)
     """Whether its streams have a likelihood or a divergence, which not every trainer takes."""
+    wants_greedy: bool = field(default=False, validator=FLAG)
+    """Whether each task is played once more at temperature 0, to compare with: `Outcome.greedy`. That episode is judged with its
+    siblings, stored and shown, and never trained or counted as one of them."""
     scored_by: tuple[str, ...] = field(default=(), validator=NAMES)
     """The models whose log-probabilities of the sampled tokens it reads: `reference`, that of the run, or paths of models."""
     keeps_state: bool = promise("get_state", "set_state")
@@ -162,6 +165,9 @@ class Outcome:
     """The call (`Call.index`) that sampled each token"""
     scores: Mapping[str, NDArray[np.float64]] = field(factory=dict)
     """log-probabilities by each model of `EstimatorTraits.scored_by`, at the temperature of the rollouts"""
+    greedy: float | None = None
+    """The agent's reward in the greedy sibling of `EstimatorTraits.wants_greedy`; None if that one has none: it failed, or the
+    judge did"""
 
     @property
     def tokens(self) -> int:

@@ -229,10 +229,9 @@ def _ask_for_streams(
     by_agent: bool,
     scores: Mapping[str, Mapping[Owner, Values]],
 ) -> dict[Owner, _TokenStreams]:
-    episodes = {episode.id: episode for group in groups for episode in group.episodes}
     given = {name: scores.get(name, {}) for name in read_traits(estimator, EstimatorTraits).scored_by}
     compared = [
-        [_describe(episodes[one.owner[0]], one, penalties, given) for one in entries]
+        [_describe(group, one, penalties, given) for one in entries]
         for group in groups
         for entries in list_compared(group, by_agent=by_agent)
     ]
@@ -244,9 +243,10 @@ def _ask_for_streams(
 
 
 def _describe(
-    episode: Episode, one: RewardedAgent, penalties: Mapping[Owner, Values], scores: Mapping[str, Mapping[Owner, Values]]
+    group: Group, one: RewardedAgent, penalties: Mapping[Owner, Values], scores: Mapping[str, Mapping[Owner, Values]]
 ) -> Outcome:
-    agent = one.owner[1]
+    identity, agent = one.owner
+    episode = next(episode for episode in group.episodes if episode.id == identity)
     samples = [sample for sample in episode.samples if sample.agent == agent]
     lost = penalties.get(one.owner, np.zeros(one.tokens))
     logprobs = np.concatenate([np.zeros(0), *(sample.logprobs[sample.mask] for sample in samples)])
@@ -258,6 +258,7 @@ def _describe(
         logprobs=logprobs,
         calls=np.concatenate([np.zeros(0, np.int64), *(_identify_calls(sample, episode) for sample in samples)]),
         scores={model: found.get(one.owner, logprobs) for model, found in scores.items()},
+        greedy=None if group.greedy is None else group.greedy.reward_of(agent),
     )
 
 

@@ -28,15 +28,15 @@ async def judge_group(
     score than `failure_reward`, if the answer may have caused it. Episodes in which a detector of abnormal behaviour found
     something have their verdict, and no judge sees them.
     """
-    decided = {e.id: e.verdict or _read_own_reward(e) for e in group.episodes if e.completed}
+    decided = {e.id: e.verdict or _read_own_reward(e) for e in group.played if e.completed}
     if any(verdict is None for verdict in decided.values()):
-        shown = evolve(group, episodes=tuple(e for e in group.episodes if not (e.completed and e.abnormal)))
+        shown = evolve(group, episodes=tuple(e for e in group.played if not (e.completed and e.abnormal)), greedy=None)
         found = await _ask(shown, judge, timeout_s)
         completed = [episode for episode in shown.episodes if episode.completed]
         for episode, verdict in zip(completed, found, strict=True):
             worth = verdict.with_worth(failure_reward) if isinstance(verdict, Unjudged) else verdict
             decided[episode.id] = decided[episode.id] or worth
-    return evolve(group, episodes=tuple(e.with_verdict(decided[e.id]) if decided.get(e.id) else e for e in group.episodes))  # type: ignore[arg-type]  # None is filtered by the condition
+    return group.with_played(e.with_verdict(decided[e.id]) if decided.get(e.id) else e for e in group.played)  # type: ignore[arg-type]  # None is filtered by the condition
 
 
 def _read_own_reward(episode: Episode) -> Verdict | Unjudged | None:

@@ -45,7 +45,7 @@ def compute_rollout_metrics(
         "signal/groups": float(len(groups)),
         "signal/groups_without_signal": float(len(groups) - len({row.group for row in rows if row.live_tokens})),
     }
-    metrics |= _compute_staleness(episodes)
+    metrics |= _compute_staleness(episodes) | _measure_greedy([*groups, *left_out])
     scored = count_failures(episode for episode in episodes if episode.reward is not None)
     lost = count_lost(episodes)
     lost["tokens_filtered"] = sum(sample.trained for episode in spare for sample in episode.samples)
@@ -67,6 +67,15 @@ def _compute_staleness(episodes: Sequence[Episode]) -> dict[str, float]:
         return {}
     mean = sum(lag * count for lag, count in lags.items()) / tokens
     return {"staleness/mean": mean, "staleness/max": float(max(lag for lag, count in lags.items() if count))}
+
+
+def _measure_greedy(groups: Sequence[Group]) -> dict[str, float]:
+    """Return what the siblings at temperature 0 got and took, and how many have no reward; empty if none was played."""
+    played = [group.greedy for group in groups if group.greedy is not None]
+    rewards = [episode.reward for episode in played if episode.reward is not None]
+    tokens = sum(len(call.output_ids) for episode in played for call in episode.calls)
+    found = {"greedy/tokens": float(tokens), "greedy/without_reward": float(len(played) - len(rewards))} if played else {}
+    return found | ({"greedy/reward_mean": sum(rewards) / len(rewards)} if rewards else {})
 
 
 def count_branches(episode: Episode) -> int:

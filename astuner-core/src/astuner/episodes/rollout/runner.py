@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from astuner.breakpoints.stopping import expects_stops, name_place
 from astuner.contract.errors import FailureBudgetExceeded
 from astuner.contract.protocols import EpisodeStore, Workflow
-from astuner.contract.schema import Episode, Failure, Group, Sampling, Split, Task, Unjudged
+from astuner.contract.schema import GREEDY, Episode, Failure, Group, Sampling, Split, Task, Unjudged
 from astuner.contract.user_values.changes import ChangeCounts
 from astuner.episodes.judging.group_judging import GIVEN_NO_REWARD, find_absent_agents, judge_group
 from astuner.episodes.rollout.different_prompts import describe_different_prompts
@@ -43,6 +43,13 @@ class Round:
     sampling: Sampling
     rewriter: Rewriter | None = None
     """It reaches other processes pickled."""
+    greedy: bool = False
+    """Whether each task has one more episode, at temperature 0: `Group.greedy`."""
+
+    @property
+    def places(self) -> Sequence[int]:
+        """The `repeat` of each episode of a task."""
+        return [*range(self.repeats), *([GREEDY] if self.greedy else [])]
 
 
 class RolloutRunner:
@@ -123,9 +130,10 @@ class RolloutRunner:
 
     async def _play_group(self, task: Task, round_: Round) -> Group:
         async with asyncio.TaskGroup() as children:
-            siblings = [children.create_task(self._get_episode(task, round_, repeat)) for repeat in range(round_.repeats)]
-        group = Group(task=task, step=round_.step, split=round_.split, episodes=tuple(s.result() for s in siblings))
-        if all(e.verdict is not None for e in group.episodes if e.completed):
+            siblings = [children.create_task(self._get_episode(task, round_, repeat)) for repeat in round_.places]
+        blank = Group(task=task, step=round_.step, split=round_.split, episodes=())
+        group = blank.with_played(sibling.result() for sibling in siblings)
+        if all(e.verdict is not None for e in group.played if e.completed):
             return group
         # The barrier has passed and no slot is held: a slow judge blocks no episode.
         with name_place(f"the judge, on {group.key}"), self._judge_models.offer():
@@ -147,9 +155,10 @@ class RolloutRunner:
 
     async def _play(self, blank: Episode, round_: Round) -> Episode:
         failures: list[Failure] = []
+        sampling = evolve(round_.sampling, temperature=0.0) if blank.repeat == GREEDY else round_.sampling
         for attempt in range(self._config.max_retries + 1):
             async with self._slots, AsyncExitStack() as lives:
-                episode = await EpisodeAttempt(self._tools, blank, round_.sampling, attempt, round_.rewriter).play(lives)
+                episode = await EpisodeAttempt(self._tools, blank, sampling, attempt, round_.rewriter).play(lives)
             if episode.completed:
                 return evolve(episode, failures=tuple(failures))
             failure = episode.failures[-1]
@@ -162,12 +171,12 @@ class RolloutRunner:
 
 def make_episode_id(split: Split, step: int, task_id: str, repeat: int) -> str:
     """Return the id of an episode, unique in its run and the same in every attempt."""
-    return f"{split}/{step}/{task_id}/{repeat}"
+    return f"{split}/{step}/{task_id}/{'greedy' if repeat == GREEDY else repeat}"
 
 
 def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
     """Raise `FailureBudgetExceeded`, with the reasons counted, if a larger share of the episodes than `budget` has no reward."""
-    episodes = [episode for group in groups for episode in group.episodes]
+    episodes = [episode for group in groups for episode in group.played]
     lost = [episode for episode in episodes if episode.reward is None]
     if not episodes or len(lost) / len(episodes) <= budget:
         return
@@ -186,7 +195,7 @@ def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
         split=groups[0].split,
         lost=[episode.id for episode in lost if not _is_judges_failure(episode)],
         # A judge that compares siblings sees other ones next time.
-        rejudged=[episode.id for group in groups for episode in group.episodes if any(e.reward is None for e in group.episodes)],
+        rejudged=[episode.id for group in groups for episode in group.played if any(e.reward is None for e in group.played)],
     )
 
 

@@ -39,7 +39,7 @@ class SecretFreeStore:
 
     def add_verdicts(self, group: Group) -> None:
         """Store the verdicts on a group."""
-        self._store.add_verdicts(evolve(group, episodes=tuple(map(self._clean, group.episodes))))
+        self._store.add_verdicts(group.with_played(map(self._clean, group.played)))
 
     def sync(self) -> None:
         """Make everything so far survive a crash of the machine."""

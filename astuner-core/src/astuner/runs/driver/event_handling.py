@@ -93,7 +93,7 @@ def drive(
         loggers.log_episodes(event.step, event.groups)
         for group in event.groups:
             hooks.group_judged(group)
-            for episode in group.episodes:
+            for episode in group.played:
                 hooks.episode_finished(episode)
         for text in progress.faults.add(event.groups):
             control.notify(text, "warning")

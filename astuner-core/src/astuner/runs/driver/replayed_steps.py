@@ -31,7 +31,7 @@ class ReplayedSteps:
         Of a step that was finished before, the times are those of then. If some episodes are new, times that were measured
         while episodes were played are left out.
         """
-        episodes = [episode.id for group in report.groups for episode in group.episodes]
+        episodes = [episode.id for group in report.groups for episode in group.played]
         replayed = sum(map(self.store.is_replayed, episodes))
         if not replayed:
             return report

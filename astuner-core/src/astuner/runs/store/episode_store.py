@@ -163,7 +163,7 @@ class EpisodeFiles(StoredEpisodes):
 
     def add_verdicts(self, group: Group) -> None:
         """Append the verdicts on a group."""
-        found = {episode.id: dump_verdict(episode.verdict) for episode in group.episodes if episode.verdict is not None}
+        found = {episode.id: dump_verdict(episode.verdict) for episode in group.played if episode.verdict is not None}
         self._append(group.split, {"kind": "verdicts", "step": group.step, "group": group.key, "verdicts": found})
 
     def cut_after(self, step: int) -> int:

@@ -162,7 +162,7 @@ def _update(learner: Learner, rows: Sequence[WeightedSample], step: int, clock: 
 def _check_learner(run: RunInfo, learner: Learner) -> None:
     if run.config.trainer_common.algorithm.filter_groups.enable and not is_group_relative(learner.estimator):
         message = (
-            f"{run.config.trainer_common.algorithm.adv_estimator!r} compares all episodes of a step, so that groups whose "
+            f"{run.config.trainer_common.algorithm.adv_estimator!r} compares with more than siblings, so that groups whose "
             "rewards are all equal give signal too. Turn it off, or choose an estimator that compares siblings, such as grpo."
         )
         raise ConfigError([Problem(key="astuner.trainer_common.algorithm.filter_groups.enable", message=message)])

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from astuner.contract.errors import ConfigError, Interrupted, Problem
-from astuner.contract.protocols import Control, Engine, EngineTraits, RunInfo
+from astuner.contract.protocols import Control, Engine, EngineTraits, EstimatorTraits, RunInfo
 from astuner.contract.protocols.traits import read_traits
 from astuner.contract.schema import Episode, Group, Sample, Sampling, Task
 from astuner.episodes.containment.guarded_loop import GuardedLoop
@@ -67,7 +67,10 @@ class Rollouts:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
         configured = make_training_sampling(self._run)
         sampling = self._learner.sampling(configured) if self._traits.adjusts_sampling else configured
-        round_ = Round(step=step, split="train", repeats=self._repeats, sampling=sampling, rewriter=self._rewriter())
+        greedy = read_traits(self._learner.estimator, EstimatorTraits).wants_greedy
+        round_ = Round(
+            step=step, split="train", repeats=self._repeats, sampling=sampling, rewriter=self._rewriter(), greedy=greedy
+        )
         before = self._busy_s() or 0.0
         groups = self._play(tasks, round_, "rollout")
         self._engine_s[step] = self._engine_s.get(step, 0.0) + (self._busy_s() or 0.0) - before
@@ -164,7 +167,7 @@ class Rollouts:
     def _play(self, tasks: Sequence[Task], round_: Round, what: str) -> list[Group] | None:
         if self._control.stop:
             return None
-        self._what, self._done, self._total = what, 0, len(tasks) * round_.repeats
+        self._what, self._done, self._total = what, 0, len(tasks) * len(round_.places)
 
         async def play() -> list[Group] | None:
             self._playing = playing = asyncio.ensure_future(self._runner.run(tasks, round_))

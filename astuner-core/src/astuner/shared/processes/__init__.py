@@ -5,47 +5,32 @@ from typing import TYPE_CHECKING
 from astuner.shared.lazy_names import import_on_use
 
 if TYPE_CHECKING:
-    from astuner.shared.processes.gpus import gpu_count
-    from astuner.shared.processes.json_child import JsonChild, JsonProgram
-    from astuner.shared.processes.json_lines import JsonLines, end_child
-    from astuner.shared.processes.log_lines import select_telling_lines
-    from astuner.shared.processes.ports import LOOPBACK, SOCKETS, accepts, free_port, keep_stores_here
-    from astuner.shared.processes.process_environment import export_variables, set_limit
-    from astuner.shared.processes.process_members import MARK
-    from astuner.shared.processes.program_handle import ProgramHandle
-    from astuner.shared.processes.program_launch import ProgramSpec, attach, launch
-    from astuner.shared.processes.program_record import Kind, Lease, ProgramRecord, RecordFiles
-    from astuner.shared.processes.program_registry import is_alive, list_programs, register_run
-    from astuner.shared.processes.readiness import wait_until_ready
-
-__all__ = [
-    "LOOPBACK",
-    "MARK",
-    "SOCKETS",
-    "JsonChild",
-    "JsonLines",
-    "JsonProgram",
-    "Kind",
-    "Lease",
-    "ProgramHandle",
-    "ProgramRecord",
-    "ProgramSpec",
-    "RecordFiles",
-    "accepts",
-    "attach",
-    "end_child",
-    "export_variables",
-    "free_port",
-    "gpu_count",
-    "is_alive",
-    "keep_stores_here",
-    "launch",
-    "list_programs",
-    "register_run",
-    "select_telling_lines",
-    "set_limit",
-    "wait_until_ready",
-]
+    from astuner.shared.processes.gpus import gpu_count as gpu_count
+    from astuner.shared.processes.json_child import JsonChild as JsonChild
+    from astuner.shared.processes.json_child import JsonProgram as JsonProgram
+    from astuner.shared.processes.json_lines import JsonLines as JsonLines
+    from astuner.shared.processes.json_lines import end_child as end_child
+    from astuner.shared.processes.log_lines import select_telling_lines as select_telling_lines
+    from astuner.shared.processes.ports import LOOPBACK as LOOPBACK
+    from astuner.shared.processes.ports import SOCKETS as SOCKETS
+    from astuner.shared.processes.ports import accepts as accepts
+    from astuner.shared.processes.ports import free_port as free_port
+    from astuner.shared.processes.ports import keep_stores_here as keep_stores_here
+    from astuner.shared.processes.process_environment import export_variables as export_variables
+    from astuner.shared.processes.process_environment import set_limit as set_limit
+    from astuner.shared.processes.process_members import MARK as MARK
+    from astuner.shared.processes.program_handle import ProgramHandle as ProgramHandle
+    from astuner.shared.processes.program_launch import ProgramSpec as ProgramSpec
+    from astuner.shared.processes.program_launch import attach as attach
+    from astuner.shared.processes.program_launch import launch as launch
+    from astuner.shared.processes.program_record import Kind as Kind
+    from astuner.shared.processes.program_record import Lease as Lease
+    from astuner.shared.processes.program_record import ProgramRecord as ProgramRecord
+    from astuner.shared.processes.program_record import RecordFiles as RecordFiles
+    from astuner.shared.processes.program_registry import is_alive as is_alive
+    from astuner.shared.processes.program_registry import list_programs as list_programs
+    from astuner.shared.processes.program_registry import register_run as register_run
+    from astuner.shared.processes.readiness import wait_until_ready as wait_until_ready
 
 # Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols import EstimatorTraits, read_traits
-from astuner.contract.schema import Group
+from astuner.contract.schema import GREEDY, Group
 from astuner.episodes.judging.advantages import ROUNDED, compute_advantages
 from astuner.settings.config.trainer import LossAggregation
 from astuner_devkit.contracts.base import Contract, self_contained
@@ -45,7 +45,9 @@ class EstimatorContract(Contract):
     def test_it_is_an_estimator(self) -> None:
         """An estimator has `advantages(groups)`, a plain method; with `gives_streams` in its traits `signal(groups)`."""
         name, doc = "advantages", "It returns one array of advantages per array of rewards."
-        if read_traits(self.target(), EstimatorTraits).gives_streams:
+        traits = read_traits(self.target(), EstimatorTraits)
+        assert traits.gives_streams or not traits.wants_greedy, f"{self._blame}: wants_greedy needs gives_streams=True"
+        if traits.gives_streams:
             name, doc = "signal", "It returns one Streams per Outcome, group by group."
         assert_method(self.target(), name, ["groups"], blame=self._blame, doc=doc)
 
@@ -200,11 +202,15 @@ class _NoAdvantages:
 
 
 def _play(step: int) -> list[Group]:
-    """Return groups of a step, with siblings of equal rewards, one alone, and some without a trained token."""
+    """Return groups of a step: siblings of equal rewards, one alone, some without tokens; one greedy, and one not judged."""
     rewards = [[0.0, 1.0, 0.25 * step], [1.0, 1.0], [0.5]]
+    judged: list[list[float | None]] = [[0.5], [None], []]
     return [
-        group(*(episode(n, value, task=f"t{number}", step=step, rows=min(n, 2)) for n, value in enumerate(siblings)))
-        for number, siblings in enumerate(rewards)
+        group(
+            *(episode(n, value, task=f"t{number}", step=step, rows=min(n, 2)) for n, value in enumerate(siblings)),
+            *(episode(GREEDY, value, task=f"t{number}", step=step) for value in greedy),
+        )
+        for number, (siblings, greedy) in enumerate(zip(rewards, judged, strict=True))
     ]
 
 

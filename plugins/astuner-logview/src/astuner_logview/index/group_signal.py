@@ -121,7 +121,7 @@ class SignalWriter:
 
     def _write(self, estimator: Estimator | None, rows: Sequence[sqlite3.Row]) -> None:
         groups: dict[str, list[sqlite3.Row]] = {}
-        for row in rows:
+        for row in (row for row in rows if row["repeat"] >= 0):
             groups.setdefault(row["task"], []).append(row)
         trains = bool(rows) and rows[0]["split"] == 0
         compared = [one for group in groups.values() for one in list_compared(group, by_agent=self._scoring.by_agent)]

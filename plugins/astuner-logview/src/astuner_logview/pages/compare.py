@@ -26,7 +26,7 @@ SELECT e.task, e.step, count(e.success) AS decided, coalesce(sum(e.success), 0) 
     coalesce(sum(e.reward), 0.0) AS reward
 FROM episodes e JOIN (SELECT task, max(step) AS step FROM episodes WHERE split=? GROUP BY task) last
     ON e.task = last.task AND e.step = last.step
-WHERE e.split=? GROUP BY e.task ORDER BY min(e.offset)"""
+WHERE e.repeat>=0 AND e.split=? GROUP BY e.task ORDER BY min(e.offset)"""
 
 
 def compare(library: Library, parameters: Parameters) -> dict[str, Any]:

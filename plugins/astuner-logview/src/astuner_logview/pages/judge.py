@@ -32,7 +32,7 @@ def show_judge(library: Library, parameters: Parameters) -> dict[str, Any]:
     """Return the distribution of the rewards and of their components, and why judges failed."""
     run, step = library.find(parameters.run), parameters.find_number("step")
     split = parameters.find_split() or "train"
-    where, values = "split=?", [SPLITS.index(split)]
+    where, values = "repeat>=0 AND split=?", [SPLITS.index(split)]
     if step is not None:
         where, values = f"{where} AND step=?", [*values, step]
     with run.index.open() as connection:
@@ -168,8 +168,8 @@ def _iterate_groups(connection: sqlite3.Connection, split: str | None) -> Iterab
 def _make_group(rows: Sequence[sqlite3.Row]) -> Group:
     first = rows[0]
     split: Any = SPLITS[first["split"]]
-    episodes = tuple(map(_make_episode, rows))
-    return Group(task=Task(task_id=first["task"]), step=first["step"], split=split, episodes=episodes)
+    blank = Group(task=Task(task_id=first["task"]), step=first["step"], split=split, episodes=())
+    return blank.with_played(map(_make_episode, rows))
 
 
 def _make_episode(row: sqlite3.Row) -> Episode:

@@ -15,11 +15,11 @@ BY_STEP = """
 SELECT split, step, count(*) AS episodes, sum(completed=0 OR judge_failed) AS failed, count(DISTINCT task) AS groups,
     avg(reward) AS reward_mean, min(reward) AS reward_min, max(reward) AS reward_max, avg(success) AS success_rate,
     sum(tokens + retried) AS tokens
-FROM episodes WHERE split BETWEEN ? AND ? GROUP BY split, step ORDER BY step, split"""
+FROM episodes WHERE repeat>=0 AND split BETWEEN ? AND ? GROUP BY split, step ORDER BY step, split"""
 
 BY_GROUP = """
 SELECT split, step, task, avg(reward) AS reward_mean, sum(signal) AS signal, max(trained) AS trained
-FROM episodes WHERE split BETWEEN ? AND ? GROUP BY split, step, task"""
+FROM episodes WHERE repeat>=0 AND split BETWEEN ? AND ? GROUP BY split, step, task"""
 
 
 def list_steps(library: Library, parameters: Parameters) -> dict[str, Any]:

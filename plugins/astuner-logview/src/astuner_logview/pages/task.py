@@ -75,7 +75,7 @@ def list_tasks(library: Library, parameters: Parameters) -> dict[str, Any]:
         ]
         rows = connection.execute(
             "SELECT task, step, split, avg(reward) AS reward, avg(success) AS success, max(query) AS query FROM episodes "
-            f"WHERE {condition} AND task>? AND task<=? GROUP BY task, step, split ORDER BY task, step, split",
+            f"WHERE {condition} AND repeat>=0 AND task>? AND task<=? GROUP BY task, step, split ORDER BY task, step, split",
             (*values, after if after is not None else "", tasks[:limit][-1] if tasks else ""),
         ).fetchall()
     plays: dict[str, list[sqlite3.Row]] = {task: [] for task in tasks[:limit]}
@@ -104,8 +104,8 @@ def _describe_task(task: str, plays: Sequence[sqlite3.Row]) -> dict[str, Any]:
 
 
 def _describe_play(run: LibraryRun, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
-    rewards = [row["reward"] for row in rows if row["reward"] is not None]
-    successes = [row["success"] for row in rows if row["success"] is not None]
+    rewards = [row["reward"] for row in rows if row["reward"] is not None and row["repeat"] >= 0]
+    successes = [row["success"] for row in rows if row["success"] is not None and row["repeat"] >= 0]
     return {
         "split": SPLITS[rows[0]["split"]],
         "step": rows[0]["step"],

@@ -46,7 +46,7 @@ Loss = tuple[str, int, int]
 def show_waterfall(library: Library, parameters: Parameters) -> dict[str, Any]:
     """Return the stages of the tokens of a step, or of all steps."""
     run, step, split = library.find(parameters.run), parameters.find_number("step"), parameters.find_split() or "train"
-    scope, values = "split=?", [SPLITS.index(split)]
+    scope, values = "repeat>=0 AND split=?", [SPLITS.index(split)]
     if step is not None:
         scope, values = f"{scope} AND step=?", [*values, step]
     with run.index.open() as connection:

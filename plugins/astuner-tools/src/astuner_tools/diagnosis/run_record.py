@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from astuner.contract.schema import Episode, Split
+from astuner.contract.schema import GREEDY, Episode, Split
 from astuner.runs.inspection.run import Run
 from astuner.runs.store.codec import load_episode, load_verdict
 from astuner.runs.store.metric_rows import Row, read_curve
@@ -143,6 +143,7 @@ def _add_verdicts(found: dict[str, Episode], verdicts: Mapping[str, Any]) -> Non
 
 def _group_by_step(episodes: Iterable[Episode]) -> dict[int, list[Episode]]:
     by_step: dict[int, list[Episode]] = {}
-    for one in sorted(episodes, key=lambda one: (one.step, one.task.task_id, one.repeat)):
+    played = (one for one in episodes if one.repeat != GREEDY)
+    for one in sorted(played, key=lambda one: (one.step, one.task.task_id, one.repeat)):
         by_step.setdefault(one.step, []).append(one)
     return by_step

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from astuner.contract.errors import SeveralStages
 from astuner.contract.protocols import ReaderTraits, read_traits
+from astuner.runs.store.episode_store import SPLITS
 from astuner.settings.planning.memory_plan import look_at_hardware
 from astuner.settings.planning.plan import plan_run
 from astuner.settings.planning.service_choice import check_names
@@ -20,10 +21,9 @@ from astuner_tools.dry_run.time_guess import guess_time
 
 if TYPE_CHECKING:
     from astuner.contract.protocols import Reader
-    from astuner.contract.schema import Split
     from astuner.episodes.rollout.sampler import TaskSampler
-    from astuner.settings.config.model import Config
     from astuner.settings.memory_estimate.parts import Hardware
+    from astuner.settings.planning.plan import Plan
 
 
 def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None, services: Sequence[str] = ()) -> str:
@@ -44,17 +44,13 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
     notices: list[str] = []
     if read_traits(reader, ReaderTraits).reports_progress:
-
-        def keep(text: str, level: str = "warning") -> None:
-            notices.append(text)
-
-        cast("Any", reader).report_to(keep)
+        cast("Any", reader).report_to(lambda text, level="warning": notices.append(text))
     pending = _find_pending_generation(reader)
     trains = load_with_traits(plan.backbone.candidate)[1].trains
     tasks = None if pending else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
     hardware = look_at_hardware()
-    rows += _list_training_rows(config, tasks, info.directory / "metrics.jsonl", hardware) if tasks is not None and trains else []
+    rows += _list_training_rows(plan, tasks, info.directory / "metrics.jsonl", hardware) if tasks is not None and trains else []
     memory = plan.plan_memory(hardware)
     if tasks is not None and trains:
         validates = tasks.validation_tasks > 0 and (config.trainer_common.test_freq > 0 or config.trainer_common.val_before_train)
@@ -74,21 +70,23 @@ def _find_pending_generation(reader: Reader) -> list[str]:
     """Return what a reader would have to generate first: an estimate pays for nothing."""
     if not read_traits(reader, ReaderTraits).may_generate:
         return []
-    splits: tuple[Split, ...] = ("train", "validation")
-    return [text for split in splits if (text := cast("Any", reader).would_generate(split)) is not None]
+    return [text for split in SPLITS if (text := cast("Any", reader).would_generate(split)) is not None]
 
 
-def _list_training_rows(config: Config, tasks: TaskSampler, metrics: Path, hardware: Hardware) -> list[tuple[str, str]]:
-    training, validation = bound_training_episodes(config, tasks), count_validation_episodes(config, tasks)
+def _list_training_rows(plan: Plan, tasks: TaskSampler, metrics: Path, hardware: Hardware) -> list[tuple[str, str]]:
+    config, greedy = plan.loaded.config, load_with_traits(plan.recipe.estimator.candidate)[1].wants_greedy
+    training = bound_training_episodes(config, tasks, greedy=greedy)
+    validation = count_validation_episodes(config, tasks)
     episodes, length = training + validation, config.rollout.max_model_len
     steps, filtering = tasks.total_steps, config.trainer_common.algorithm.filter_groups
+    more = " and a greedy one" if greedy else ""
     further = f", at most {filtering.max_num_gen_batches - 1} times further tasks (filter_groups)" if filtering.enable else ""
     time = estimate_time(metrics, episodes)
     if time is None and not hardware.gpus:
         time = guess_time(config, training, validation)
     return [
         ("tasks", f"{tasks.train_tasks} for training, {tasks.validation_tasks} for validation"),
-        ("steps", f"{steps} of {config.data.train_batch_size} tasks x {config.rollout.num_repeat} episodes{further}"),
+        ("steps", f"{steps} of {config.data.train_batch_size} tasks x {config.rollout.num_repeat} episodes{more}{further}"),
         ("episodes", f"{'at most ' if filtering.enable else ''}{episodes} ({validation} for validation)"),
         ("judged", f"at most {episodes} episodes"),
         ("tokens", f"at most {episodes * length:,} in contexts of {length:,}"),

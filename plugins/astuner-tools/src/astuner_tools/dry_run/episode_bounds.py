@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from astuner.settings.config.trainer import TrainerCommon
 
 
-def bound_training_episodes(config: Config, tasks: TaskSampler) -> int:
-    """Return the most episodes of training: a step that filters groups may draw further tasks, none of them twice."""
+def bound_training_episodes(config: Config, tasks: TaskSampler, *, greedy: bool = False) -> int:
+    """Return the most episodes of training, greedy ones too: a step that filters may draw further tasks, none of them twice."""
     filtering = config.trainer_common.algorithm.filter_groups
     batch = config.data.train_batch_size
     drawn = batch * filtering.max_num_gen_batches if filtering.enable else batch
-    return tasks.total_steps * min(drawn, tasks.train_tasks) * config.rollout.num_repeat
+    return tasks.total_steps * min(drawn, tasks.train_tasks) * (config.rollout.num_repeat + greedy)
 
 
 def count_validation_episodes(config: Config, tasks: TaskSampler) -> int:

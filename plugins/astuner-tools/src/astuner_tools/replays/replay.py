@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 
 from astuner.contract.errors import Interrupted, UsageError
-from astuner.contract.protocols import Judge, RunInfo
-from astuner.contract.schema import Group, Split
+from astuner.contract.protocols import EstimatorTraits, Judge, RunInfo, read_traits
+from astuner.contract.schema import GREEDY, Group, Split
 from astuner.episodes.builtin.loggers.jsonl_logger import JsonlLogger
 from astuner.episodes.containment.guarded_loop import GuardedLoop, end_tasks_of_code
 from astuner.episodes.containment.leftovers import end_leftovers
@@ -176,6 +176,9 @@ class _Replay:
                 f"{count} failed episode(s) had no reward and get one now: the run has kept no samples of them, so what would "
                 "have been trained lacks their tokens"
             )
+        wants = read_traits(self.new_advantages.estimator, EstimatorTraits).wants_greedy
+        if wants and not any(one.repeat == GREEDY for groups in stored for one in groups.index):
+            self._report("the estimator compares with a greedy episode of each task, and the run has none: no group has signal")
         for one in stored:
             if lost := one.index.lost:
                 self._report(f"{one.index.path}: {len(lost)} damaged and left out: {', '.join(lost[:3])}")

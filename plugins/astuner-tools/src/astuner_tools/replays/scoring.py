@@ -25,11 +25,11 @@ class Scoring:
 
     def prepare(self, stored: Group) -> Group:
         """Return the group as it was before its judge was asked."""
-        return evolve(stored, episodes=tuple(map(self._prepare_episode, stored.episodes)))
+        return stored.with_played(map(self._prepare_episode, stored.played))
 
     async def judge(self, prepared: Group) -> Group:
         """Return the group with its new verdicts."""
-        if all(episode.verdict is not None for episode in prepared.episodes if episode.completed):
+        if all(episode.verdict is not None for episode in prepared.played if episode.completed):
             return prepared
         worth = self._config.failure_rewards.judge_error
         return await judge_group(prepared, self._judge, timeout_s=self._timeout_s, failure_reward=worth)

@@ -32,7 +32,7 @@ class SplitReplay:
         stored, new = judged
         if self._step and self._step[0][0].step != stored.step:
             self._finish_step()
-        for episode in new.episodes:
+        for episode in new.played:
             self._store.add_episode(evolve(episode, verdict=None) if episode.completed else episode)
         self._store.add_verdicts(new)
         self._agreement.add(stored, new)

@@ -39,6 +39,6 @@ class StoredGroups:
         """Yield the groups with their stored verdicts. What is damaged is left out, and reported by `self.index.lost`."""
         for (step, _), members in sorted(self._members.items(), key=lambda item: item[0][0]):
             found = [self.index.load(one) for one in sorted(members, key=lambda one: one.repeat)]
-            episodes = tuple(episode for episode in found if episode is not None)
+            episodes = [episode for episode in found if episode is not None]
             if episodes:
-                yield Group(task=episodes[0].task, step=step, split=self.split, episodes=episodes)
+                yield Group(task=episodes[0].task, step=step, split=self.split, episodes=()).with_played(episodes)

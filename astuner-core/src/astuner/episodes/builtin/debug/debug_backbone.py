@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from attrs import evolve
 
 from astuner.contract.errors import UsageError
-from astuner.contract.protocols import BackboneTraits, Control, RunInfo, TaskSource
+from astuner.contract.protocols import BackboneTraits, Control, EstimatorTraits, RunInfo, TaskSource, read_traits
 from astuner.contract.schema import Episode, Event, Group, StepReport, Task, ValidationReport
 from astuner.episodes.containment.guarded_loop import GuardedLoop
 from astuner.settings.config.pretrained import is_on_disk
@@ -62,9 +62,10 @@ class DebugBackbone:
 
         run = _prepare(run, recipe, control)
         repeats, by_agent = run.config.rollout.num_repeat, run.config.trainer_common.algorithm.norm_adv_by_agent
-        round_ = Round(step=1, split="train", repeats=repeats, sampling=make_training_sampling(run))
-        report = DebugReport(run, control, "train", repeats)
         estimator = recipe.make_estimator(run, control.hooks)
+        greedy = read_traits(estimator, EstimatorTraits).wants_greedy
+        round_ = Round(step=1, split="train", repeats=repeats, sampling=make_training_sampling(run), greedy=greedy)
+        report = DebugReport(run, control, "train", len(round_.places))
         groups = None
         try:
             groups = _play(run, tasks.first(run.config.debug.debug_first_n_tasks), round_, recipe, control, report)
@@ -146,7 +147,7 @@ def _play(
         nonlocal finished
         finished += 1
         report.show_episode(episode)
-        control.progress("episodes", finished, len(tasks) * round_.repeats)
+        control.progress("episodes", finished, len(tasks) * len(round_.places))
 
     opening = open_group_runner(
         engine=engine,

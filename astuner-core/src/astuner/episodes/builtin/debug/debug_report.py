@@ -72,7 +72,7 @@ class DebugReport:
                 self._show(episode, with_outcome=True)
             return
         lines = []
-        for episode in group.episodes:
+        for episode in group.played:
             kind = find_outcome_colour(episode)
             lines.append(self._page.block(f"  {episode.id}: ", format_outcome(episode), indent=6, kind=kind))
             self._note_places(episode)

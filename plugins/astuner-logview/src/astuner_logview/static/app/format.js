@@ -142,6 +142,11 @@ export function cut(text, length) {
   return characters.length <= length ? text : `${characters.slice(0, length - 1).join("")}…`;
 }
 
+/** Name an episode among its siblings; -1 is the one at temperature 0, which is only compared with. @param {number|string} repeat */
+export function nameRepeat(repeat) {
+  return repeat === "greedy" || Number(repeat) < 0 ? "greedy" : `repeat ${repeat}`;
+}
+
 /**
  * The name of a task to show: an id that is a digest, as readers give to tasks without one, is cut to its beginning.
  * @param {string} id

@@ -1,7 +1,7 @@
 // @ts-check
 /** The head of an episode: which one, how it ended, its numbers, and the ways to its neighbours. */
 import { html } from "../html.js";
-import { count, duration, fixed, nameTask, plural, safe, signed } from "../format.js";
+import { count, duration, fixed, nameRepeat, nameTask, plural, safe, signed } from "../format.js";
 import { Outcome } from "../parts/badge.js";
 import { CopyButton } from "../parts/copy.js";
 import { to } from "../route.js";
@@ -18,7 +18,7 @@ export function EpisodeHead({ run, episode, leaf }) {
   return html`<header class="episode-head">
     <div class="page-head">
       <div>
-        <h1>${holds(api(["runs", run, "task"], { task: task.id })) ? html`<a href=${to.task(run, task.id)} title=${`${safe(task.id)}: this task over time`}>${nameTask(task.id)}</a>` : nameTask(task.id)} <span class="muted">repeat ${repeat}</span></h1>
+        <h1>${holds(api(["runs", run, "task"], { task: task.id })) ? html`<a href=${to.task(run, task.id)} title=${`${safe(task.id)}: this task over time`}>${nameTask(task.id)}</a>` : nameTask(task.id)} <span class="muted">${nameRepeat(repeat)}</span></h1>
         <p class="about row">${safe(split)} · step ${step} <${Outcome} episode=${episode} />
           ${episode.findings.length > 0 && html`<span class="badge warn">${plural(episode.findings.length, "finding")}</span>`}</p>
       </div>

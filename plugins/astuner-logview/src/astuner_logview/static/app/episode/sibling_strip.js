@@ -1,7 +1,7 @@
 // @ts-check
 /** The siblings of an episode as a row of links with their rewards. */
 import { html } from "../html.js";
-import { fixed } from "../format.js";
+import { fixed, nameRepeat } from "../format.js";
 
 /** @typedef {import("../types.js").Episode["siblings"][number]} SiblingLink */
 
@@ -15,8 +15,8 @@ export function SiblingStrip({ siblings, current, addressOf, label = "Siblings" 
     ${siblings.map((sibling) => {
       const { id, repeat, reward } = sibling;
       const share = reward === null ? 0 : (reward - low) / (high - low);
-      const text = `repeat ${repeat}: ${reward === null ? "no reward" : `reward ${fixed(reward)}`}`;
-      const inside = html`<span class="bar-of" style=${{ height: `${Math.round(4 + 14 * share)}px` }} aria-hidden="true"></span><span aria-hidden="true">${repeat}</span>`;
+      const text = `${nameRepeat(repeat)}: ${reward === null ? "no reward" : `reward ${fixed(reward)}`}`;
+      const inside = html`<span class="bar-of" style=${{ height: `${Math.round(4 + 14 * share)}px` }} aria-hidden="true"></span><span aria-hidden="true">${repeat < 0 ? "g" : repeat}</span>`;
       const address = id === current ? null : addressOf(id);
       const css = reward === null ? "sibling none" : "sibling";
       return html`<li key=${id}>${address

@@ -1,7 +1,7 @@
 // @ts-check
 /** An episode as a line of a list. */
 import { html, classes } from "../html.js";
-import { count, duration, fixed, nameTask, safe, short, signed } from "../format.js";
+import { count, duration, fixed, nameRepeat, nameTask, safe, short, signed } from "../format.js";
 import { Badge, Outcome } from "../parts/badge.js";
 import { Snippet, Text } from "../parts/text.js";
 import { to } from "../route.js";
@@ -33,7 +33,7 @@ export function EpisodeLine({ run, row, index, current, showSplit, onPick }) {
   return html`<div class=${classes("episode-line", current && "current")} role="row" aria-rowindex=${index + 2} aria-current=${current ? "true" : undefined} onPointerDown=${() => onPick(index)}>
     <div role="cell" class="c-step number"><a href=${to.group(run, row.split, row.step, row.task)} title="Open the group">${row.step}</a></div>
     <div role="cell" class="c-task">
-      <div class="row-one"><a class="truncate" href=${to.episode(run, row.id)} title=${safe(row.id)}>${nameTask(row.task)}</a><span class="faint small nowrap">repeat ${row.repeat}</span>
+      <div class="row-one"><a class="truncate" href=${to.episode(run, row.id)} title=${safe(row.id)}>${nameTask(row.task)}</a><span class="faint small nowrap">${nameRepeat(row.repeat)}</span>
         ${showSplit && row.split !== "train" && html`<${Badge}>${safe(row.split)}<//>`}${row.agents.length > 1 && html`<span class="faint small truncate">${row.agents.map(safe).join(", ")}</span>`}</div>
       <div class="row-two truncate">${row.snippet ? html`<${Snippet} snippet=${row.snippet} />` : html`<${Text} text=${row.query ?? ""} />`}</div>
     </div>

@@ -16,7 +16,7 @@ export function SiblingHead({ run, sibling, column, isFocused, rank, onFocus }) 
   const { id, repeat, reward, success, advantage } = sibling;
   return html`<header class=${classes("sibling-head", isFocused && "focused", rank)} style=${{ gridColumn: column }} id=${`sibling-${repeat}`} onClick=${onFocus}>
     <div class="row spread">
-      <h2><span class="muted">#</span>${repeat} ${rank && html`<${Badge} tone=${rank === "best" ? "good" : "bad"}>${rank}<//>`}</h2>
+      <h2>${repeat < 0 ? "greedy" : html`<span class="muted">#</span>${repeat}`} ${rank && html`<${Badge} tone=${rank === "best" ? "good" : "bad"}>${rank}<//>`}</h2>
       <span class="row links"><a href=${to.episode(run, id)}>Episode</a><a href=${to.tokens(run, id, { at: sibling.parts_at?.token })}>Tokens</a></span>
     </div>
     <div class="row sibling-numbers">
@@ -34,7 +34,7 @@ export function SiblingVerdict({ sibling, sameAs, column }) {
     <p class="small muted row">${plural(sibling.turns, "turn")} · ${count(sibling.tokens)} sampled · ${count(sibling.trained)} trained · ${duration(sibling.duration_s)}</p>
     ${sibling.findings.length + (sameAs === null ? 0 : 1) > 0 && html`<p class="row">
       ${sibling.findings.map((name) => html`<${Badge} key=${name} tone="warn">${safe(name)}<//>`)}
-      ${sameAs !== null && html`<${Badge} title="Every turn is the same">same as #${sameAs}<//>`}</p>`}
+      ${sameAs !== null && html`<${Badge} title="Every turn is the same">same as ${sameAs < 0 ? "greedy" : `#${sameAs}`}<//>`}</p>`}
     <${Components} components=${components ?? {}} />
     <${ByAgent} values=${sibling.rewards} title="Rewards" /><${ByAgent} values=${sibling.advantages} title="Advantages" isSigned=${true} />
     ${rationale && html`<blockquote class="rationale"><${LongText} text=${rationale} limit=${SHORT_TEXT} /></blockquote>`}

@@ -1,7 +1,7 @@
 // @ts-check
 /** The bar at the top: where one is, whether the page is live, light or dark, help. */
 import { html } from "../html.js";
-import { nameTask, safe } from "../format.js";
+import { nameRepeat, nameTask, safe } from "../format.js";
 import { helpOpen } from "../keys.js";
 import { connection, currentRun, following } from "../live.js";
 import { to } from "../route.js";
@@ -50,7 +50,7 @@ function findCrumbs(page, run, parts) {
     const repeat = rest.pop() ?? "";
     const task = rest.join("/");
     const here = isExported() ? null : to.group(run, split, Number(step), task);
-    crumbs.push([`step ${step} · ${nameTask(task)}`, here], [`repeat ${repeat}`, to.episode(run, parts[0] ?? "")]);
+    crumbs.push([`step ${step} · ${nameTask(task)}`, here], [nameRepeat(repeat), to.episode(run, parts[0] ?? "")]);
     return page.name === "tokens" ? [...crumbs, ["Tokens", null]] : crumbs;
   }
   if (page.name === "task") return [...crumbs, ["Tasks", to.tasks(run)], [nameTask(parts[0] ?? ""), null]];

@@ -1,7 +1,7 @@
 // @ts-check
 /** An answer at one step against an answer at another. */
 import { html } from "../html.js";
-import { fixed, safe } from "../format.js";
+import { fixed, nameRepeat, safe } from "../format.js";
 import { Reward } from "../parts/badge.js";
 import { setQuery, to } from "../route.js";
 import { AnswerDiff } from "./answer_diff.js";
@@ -25,7 +25,7 @@ function Side({ run, mark, play, answer, name }) {
   return html`<div class="row comparison-side">
     <strong>${mark}</strong><span class="nowrap">${play.split === "train" ? "" : `${safe(play.split)} `}step ${play.step}</span>
     <label class="row"><span class="sr-only">Repeat of ${mark}</span><select onChange=${(/** @type {Event} */ event) => setQuery({ [name]: /** @type {HTMLSelectElement} */ (event.target).value })}>
-      ${play.episodes.map((episode) => html`<option key=${episode.id} value=${String(episode.repeat)} selected=${episode === answer}>repeat ${episode.repeat}: ${episode.reward === null ? "no reward" : fixed(episode.reward)}</option>`)}
+      ${play.episodes.map((episode) => html`<option key=${episode.id} value=${String(episode.repeat)} selected=${episode === answer}>${nameRepeat(episode.repeat)}: ${episode.reward === null ? "no reward" : fixed(episode.reward)}</option>`)}
     </select></label>
     ${answer && html`<span class="nowrap"><span class="muted">reward</span> <strong><${Reward} value=${answer.reward} /></strong></span><a href=${to.episode(run, answer.id)}>Episode</a>`}
   </div>`;
