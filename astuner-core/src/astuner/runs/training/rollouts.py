@@ -67,7 +67,8 @@ class Rollouts:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
         configured = make_training_sampling(self._run)
         sampling = self._learner.sampling(configured) if self._traits.adjusts_sampling else configured
-        greedy = read_traits(self._learner.estimator, EstimatorTraits).wants_greedy
+        # What tunes prompts has no estimator.
+        greedy = read_traits(getattr(self._learner, "estimator", None), EstimatorTraits).wants_greedy
         round_ = Round(
             step=step, split="train", repeats=self._repeats, sampling=sampling, rewriter=self._rewriter(), greedy=greedy
         )
