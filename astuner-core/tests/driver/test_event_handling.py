@@ -11,7 +11,7 @@ from attrs import define, field
 
 from astuner import hookimpl
 from astuner.contract.errors import RunFailed, UsageError
-from astuner.contract.schema import CheckpointSaved, Episode, Event, Notice, StepReport, ValidationReport
+from astuner.contract.schema import GREEDY, CheckpointSaved, Episode, Event, Notice, StepReport, ValidationReport
 from astuner.runs.driver.control import RunControl
 from astuner.runs.driver.episode_faults import EpisodeFaults
 from astuner.runs.driver.event_handling import STEPS_WITHOUT_SIGNAL, Progress, drive
@@ -219,6 +219,15 @@ def test_a_step_that_is_replayed_in_part_has_no_throughput(stored: Stage):
         "time/step_s": 2.1,
         "time/episodes_replayed": 1.0,
     }
+
+
+def test_greedy_siblings_are_replayed_too(stored: Stage):
+    stored.times = {1: {"tokens/per_s": 150.0}}
+    stored.played_now = [episode(GREEDY)]
+    stored.drive(timed_step(0, GREEDY))
+    # Its sibling is of an earlier attempt, and it is of this one.
+    assert stored.logs[0].metrics["time/episodes_replayed"] == 1.0
+    assert "tokens/per_s" not in stored.logs[0].metrics
 
 
 def test_a_step_that_was_played_now_keeps_its_times(stored: Stage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -13,13 +14,16 @@ from attrs import evolve
 from harness import REPOSITORY
 
 from astuner.contract.errors import AstunerError, ConfigError, Interrupted, RunFailed
-from astuner.contract.schema import Episode
+from astuner.contract.schema import GREEDY, Episode, Sampling, Task
+from astuner.episodes.rollout.runner import Round, make_episode_id
 from astuner.runs.driver.launch import start_run
 from astuner.runs.driver.run_request import RunRequest
 from astuner.runs.store.codec import dump_episode
 from astuner.runs.store.episode_store import read_episodes
 from astuner.shared.processes import list_programs
 from astuner_devkit import PlayedRun
+from astuner_devkit.episodes import episode
+from astuner_rollout_workers.pending_group import PendingGroup
 
 Play = Callable[..., PlayedRun]
 SERVING = REPOSITORY / "tests" / "support" / "serving_backbone.py"
@@ -76,6 +80,20 @@ def test_two_workers_play_the_greedy_siblings_of_one_process(world: Play) -> Non
     assert several.metrics["greedy/reward_mean"] == alone.metrics["greedy/reward_mean"]
     ids = read_ids(several.directory)
     assert (len(ids), max(ids.values()), sum(one.endswith("/greedy") for one in ids)) == (24, 1, 6)
+
+
+def test_a_group_waits_for_its_greedy_sibling() -> None:
+    async def add_all() -> list[tuple[int, bool]]:
+        round_ = Round(step=1, split="train", repeats=2, sampling=Sampling(), greedy=True)
+        pending, found = PendingGroup(task=Task(task_id="t"), round=round_), []
+        for repeat in (0, 1, GREEDY):
+            identity = make_episode_id("train", 1, "t", repeat)
+            pending.add(evolve(episode(repeat, 1.0), id=identity))
+            found.append((pending.missing, pending.is_judged()))
+        assert [one.repeat for one in pending.build({}).played] == [0, 1, GREEDY]
+        return found
+
+    assert asyncio.run(add_all()) == [(2, False), (1, False), (0, True)]
 
 
 def test_a_notice_of_all_workers_is_shown_once(world: Play) -> None:

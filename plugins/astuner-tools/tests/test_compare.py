@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from astuner.contract.schema import GREEDY
+from astuner.runs.inspection.run import Run
 from astuner_devkit.command_line import CommandResult
 from astuner_devkit.episodes import episode
+from astuner_tools.diagnosis.run_record import read_run_record
+from astuner_tools.task_scores import score_tasks
 
 Cli = Callable[..., CommandResult]
 
@@ -85,3 +89,14 @@ def test_one_run_alone_is_not_compared(cli: Cli):
 
 def test_the_help_has_examples(cli: Cli):
     assert "\n    astuner compare" in cli("compare", "--help").out.partition("Examples:")[2]
+
+
+def test_greedy_siblings_are_no_answers_of_a_task(write_run) -> None:
+    path = write_run("a", episodes=[episode(0, 1.0, success=True), episode(GREEDY, 0.0, success=False)])
+    found = score_tasks(Run(path), "train")["t"]
+    assert (found.reward, found.rewarded, found.successes, found.decided) == (1.0, 1, 1, 1)
+
+
+def test_a_diagnosis_reads_no_greedy_siblings(write_run) -> None:
+    path = write_run("a", rows=[row(1, 0.0)], episodes=[episode(0, 1.0), episode(1, 1.0), episode(GREEDY, 0.0)])
+    assert [one.repeat for one in read_run_record(Run(path)).episodes] == [0, 1]
