@@ -114,7 +114,7 @@ asyncio.run(main())
 
 GIVEN_UP = """
 import asyncio, time
-from astuner.shared.processes.json_child import JsonChild
+from astuner_judges.json_child import JsonChild
 from astuner_reasoning_gym.puzzles import get_children
 JsonChild.ask = lambda *given: time.sleep(600)
 

@@ -16,10 +16,10 @@ from attrs import evolve
 from astuner.contract.errors import DataError
 from astuner.contract.schema import Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 from astuner.episodes.judging.simple_judges import make_judge
-from astuner.shared.processes.json_child import JsonChild
 from astuner_devkit.contracts import JudgeContract
 from astuner_devkit.episodes import episode, group
 from astuner_devkit.waiting import is_alive, until
+from astuner_judges.json_child import JsonChild
 from astuner_reasoning_gym.judge import ReasoningGymJudge
 from astuner_reasoning_gym.program import make_program
 

@@ -16,8 +16,8 @@ from astuner.contract.schema import Task
 from astuner.episodes.rollout.sampler import TaskSampler
 from astuner.settings.plugins.options import build_options
 from astuner.shared.install_hints import install_command
-from astuner.shared.processes.json_child import JsonChild
 from astuner_devkit.contracts import ReaderContract
+from astuner_judges.json_child import JsonChild
 from astuner_reasoning_gym.program import make_program
 from astuner_reasoning_gym.reader import ReasoningGymReader
 from astuner_reasoning_gym.suite import choose_suite

@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import define, frozen
 
-from astuner.shared.processes import JsonChild, JsonProgram
+from astuner_judges.json_child import JsonChild, JsonProgram
 from astuner_judges.magnitude import is_too_large
 
 

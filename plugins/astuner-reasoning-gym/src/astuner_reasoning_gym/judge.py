@@ -14,7 +14,7 @@ from attrs.validators import and_, ge, gt, le
 from astuner.contract.errors import DataError, PluginError
 from astuner.contract.schema import Task, Verdict, WorkflowOutput, WorkflowTask
 from astuner.model.reasoning import split_thought
-from astuner.shared.processes import JsonChild
+from astuner_judges.json_child import JsonChild
 from astuner_reasoning_gym.program import is_installed, make_program
 
 _KEY = "reasoning_gym"

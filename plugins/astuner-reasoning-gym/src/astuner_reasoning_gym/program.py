@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from astuner.shared.processes import JsonProgram
+from astuner_judges.json_child import JsonProgram
 
 
 def is_installed() -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 
 from astuner.contract.errors import DataError
 from astuner.contract.schema import Split
-from astuner.shared.processes import JsonChild
 from astuner_envs.listing import belongs_to_split
+from astuner_judges.json_child import JsonChild
 from astuner_reasoning_gym.program import make_program
 
 NAME = "reasoning_gym"

@@ -16,7 +16,7 @@ from astuner.contract.errors import DataError, PluginError
 from astuner.contract.protocols import ReaderTraits, RunInfo
 from astuner.contract.schema import Split, Task
 from astuner.shared.install_hints import install_command
-from astuner.shared.processes import JsonChild
+from astuner_judges.json_child import JsonChild
 from astuner_reasoning_gym.program import is_installed, make_program
 
 _KEY = "astuner.task_reader.reasoning_gym"

@@ -6,8 +6,6 @@ from astuner.shared.lazy_names import import_on_use
 
 if TYPE_CHECKING:
     from astuner.shared.processes.gpus import gpu_count as gpu_count
-    from astuner.shared.processes.json_child import JsonChild as JsonChild
-    from astuner.shared.processes.json_child import JsonProgram as JsonProgram
     from astuner.shared.processes.json_lines import JsonLines as JsonLines
     from astuner.shared.processes.json_lines import end_child as end_child
     from astuner.shared.processes.log_lines import select_telling_lines as select_telling_lines

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from astuner.shared.processes.json_child import JsonChild, JsonProgram
 from astuner_devkit.waiting import until
+from astuner_judges.json_child import JsonChild, JsonProgram
 
 PROGRAM = """
 import json, os, sys, time

@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from astuner.shared.processes.json_lines import JsonLines, end_child
+from astuner.shared.processes import JsonLines, end_child
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS")
 """Environment variables that a child inherits: keys of services are not among them, since it may run what a model wrote."""
