@@ -12,11 +12,13 @@ from attrs import evolve, field, frozen
 from attrs.validators import ge, gt, le, lt
 from numpy.typing import NDArray
 
-from astuner.contract.protocols import EstimatorTraits, Outcome, Streams
+from astuner.contract.protocols import EstimatorTraits, Outcome, RunInfo, Streams
+from astuner_algorithms.teacher_server import PLACES, TeacherServer
 
 Values = NDArray[np.float64]
 Groups = Sequence[Sequence[Outcome]]
 
+SECTION_OF_OPD = "astuner.trainer_common.algorithm.opd"
 EPSILON = 1e-6
 """Added to a standard deviation before dividing, as in verl."""
 ROUNDING = 1e-12
@@ -68,7 +70,7 @@ class Opd:
     """On-policy distillation: A = log ρ - log μ of each token, ρ a teacher (Agarwal et al. 2024, arXiv 2306.13649).
 
     The mean gradient is that of the reverse divergence KL(π‖ρ) token by token. Rewards do not count; an episode needs one to take
-    part.
+    part. A teacher that vLLM serves is asked by the estimator itself, so that every backbone has it.
     """
 
     traits = EstimatorTraits(gives_streams=True, group_relative=False)
@@ -78,21 +80,47 @@ class Opd:
         """The teacher."""
 
         teacher: str
-        """A model with the same tokenizer: a folder, such as a checkpoint, or a name."""
+        """A model with the same tokenizer: a folder, such as a checkpoint, or a name; or the address of a vLLM server that serves
+        it, such as `http://127.0.0.1:8000/v1`, with `rollout.temperature: 1`."""
+        served_name: str | None = None
+        """Its name at the server; null for the only one that it serves."""
+        api_key_env: str | None = None
+        """The environment variable with the server's key; null for none."""
         most: float = field(default=10.0, validator=gt(0))
         """The largest |A|, in nats: a token that the teacher rules out does not decide a step."""
 
-    def __init__(self, options: Options) -> None:
-        """Take the teacher's name."""
-        self.options = options
-        self.traits = evolve(self.traits, scored_by=(options.teacher,))
+    def __init__(self, options: Options, server: TeacherServer | None = None) -> None:
+        """Take the teacher's name, or the server that it is at."""
+        self.options, self.server = options, server
+        if server is None:
+            self.traits = evolve(self.traits, scored_by=(options.teacher,))
+
+    @classmethod
+    def from_run(cls, options: Options, run_info: RunInfo) -> Opd:
+        """Try the server, if the teacher is at one; raises `ConfigError` if it cannot score what the run samples."""
+        if not options.teacher.startswith(PLACES):
+            return cls(options)
+        server = TeacherServer.open(
+            options.teacher,
+            name=options.served_name,
+            api_key_env=options.api_key_env,
+            run_info=run_info,
+            section=SECTION_OF_OPD,
+        )
+        return cls(options, server)
 
     def signal(self, groups: Groups) -> Sequence[Sequence[Streams]]:
-        """Return the advantages."""
-        return [[Streams(advantages=self._compare(one)) for one in siblings] for siblings in groups]
-
-    def _compare(self, one: Outcome) -> Values:
-        return (one.scores[self.options.teacher] - one.logprobs).clip(-self.options.most, self.options.most)
+        """Return the advantages; a server is asked for all of them at once."""
+        outcomes = [one for siblings in groups for one in siblings]
+        if self.server is None:
+            scores = [one.scores[self.options.teacher] for one in outcomes]
+        else:
+            samples = [[sample for sample in one.episode.samples if sample.agent == one.agent] for one in outcomes]
+            found = iter(self.server.score([sample for own in samples for sample in own]))
+            scores = [np.concatenate([np.zeros(0), *(next(found) for _ in own)]) for own in samples]
+        most = self.options.most
+        values = iter((score - one.logprobs).clip(-most, most) for one, score in zip(outcomes, scores, strict=True))
+        return [[Streams(advantages=next(values)) for _ in siblings] for siblings in groups]
 
 
 class Remax:
