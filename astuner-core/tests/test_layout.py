@@ -81,7 +81,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-tools": 11650,
     "astuner-tracing": 4200,
     "astuner-trinity": 6080,
-    "astuner-verl": 3880,
+    "astuner-verl": 3975,
     "astuner-vllm": 3220,
     "astuner-wire-apis": 2200,
 }

@@ -154,6 +154,33 @@ def test_a_divergence_without_any_advantage_moves_no_weight(learners: tuple[Any,
     assert before == after
 
 
+def test_another_model_gives_the_same_scores(learners: tuple[Any, Any], tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from astuner.contract.schema import Sampling
+    from astuner_local.trainer.model_io import load_model
+
+    local, verl = learners
+    teacher = AutoModelForCausalLM.from_pretrained(verl.run.config.model.path, dtype=torch.float32)
+    torch.manual_seed(0)
+    for weights in teacher.parameters():
+        weights.data += 0.2 * weights.std() * torch.randn_like(weights)
+    teacher.save_pretrained(tmp_path / "teacher")
+    local.trainer.add_scorer("teacher", load_model(str(tmp_path / "teacher"), "float32", device="cpu"))
+    verl.watch.get(verl.host.add_scorer.remote(str(tmp_path / "teacher")), "loading")
+    verl.scorers = {"teacher": str(tmp_path / "teacher")}
+    groups = groups_of(80, verl.renderer.tokenizer.vocab_size, SIZES)
+    samples = [sample for group in groups for episode in group.episodes for sample in episode.samples]
+    samples[1] = evolve(samples[1], mask=np.zeros_like(samples[1].mask))
+    sampling = Sampling(temperature=verl.run.config.rollout.temperature)
+    expected, found = (learner.score_with("teacher", samples, sampling) for learner in (local, verl))
+    assert [len(one) for one in found] == [sample.trained for sample in samples]
+    assert np.concatenate(found) == pytest.approx(np.concatenate(expected), abs=1e-4)
+    # It is the other model that was asked.
+    assert np.abs(np.concatenate(expected) - np.concatenate(local.score(samples, sampling))).max() > 0.1
+
+
 def test_advantages_are_those_of_the_rewards_for_both(learners: tuple[Any, Any]) -> None:
     local, verl = learners
     groups = groups_of(99, verl.renderer.tokenizer.vocab_size, SIZES)

@@ -15,7 +15,7 @@ from attrs import frozen
 from astuner.runs.training import KlType, divergence
 from astuner_verl.loss import ENTROPY_COEFF
 from astuner_verl.packed_loss import PackedLoss
-from astuner_verl.rows import STRETCH, TrainRow, choose_units, to_tensors
+from astuner_verl.rows import SCORER, STRETCH, TrainRow, choose_units, to_tensors
 from astuner_verl.token_record import PassRecord
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ class Host:
         self._together = int(self._trainer.config.actor_rollout_ref.rollout.n) if agree else 1
         return agree, max(difference for _, difference in found)
 
+    def add_scorer(self, path: str) -> None:
+        """Load a model that scores what the trained one samples."""
+        self._trainer.actor_rollout_wg.add_scorer(path)
+
     def serve(self, version: int) -> tuple[dict[str, float], int]:
         """Give the engines the current weights, and wake them; return the times in seconds, and the bytes sent to an engine."""
         self._sleep()
@@ -139,23 +143,30 @@ class Host:
 
         Both are computed by the trainer, so that the rounding of the sampler is no part of it.
         """
-        import torch
-
         self._sleep()
         batch, order = self._lay_out(rows)
         with self._time("ref"):
             references = self._trainer.reference_logprobs(self._build_query(batch))
         with self._time("old_log_prob"):
             own = self._trainer.actor_rollout_wg.compute_log_prob(self._build_query(batch))["log_probs"].float()
-        found, k3 = [np.zeros(0)] * len(rows), 0.0
-        for place, *both in zip(order, own.unbind(), references.unbind(), strict=True):
-            if place is None:
-                continue
-            mask = torch.tensor(rows[place].mask)
-            policy, reference = (full[rows[place].start - 1 : -1][mask] for full in both)
-            found[place] = divergence(policy, reference, kind).double().numpy()
+        found, k3 = [], 0.0
+        for policy, reference in zip(_select_trained(rows, order, own), _select_trained(rows, order, references), strict=True):
+            found.append(divergence(policy, reference, kind).double().numpy())
             k3 += float(divergence(policy, reference, "low_var_kl").double().sum())
         return found, k3
+
+    def score_with(self, path: str, rows: Sequence[TrainRow]) -> list[NDArray[np.float64]]:
+        """Return, per row, the log-probability of each trained token by a model that was added."""
+        from verl.utils import tensordict_utils as tu
+
+        self._sleep()
+        # Such a model computes each row whole.
+        batch, order = self._lay_out(rows, together=1)
+        query = self._build_query(batch)
+        tu.assign_non_tensor(query, **{SCORER: path})
+        with self._time("score"):
+            scores = self._trainer.actor_rollout_wg.score_with(query)["log_probs"].float()
+        return [one.double().numpy() for one in _select_trained(rows, order, scores)]
 
     def save(self, directory: str, base: str) -> None:
         """Write a checkpoint: the model for other tools, and the trainer's state; `base` is the model under adapters."""
@@ -182,11 +193,12 @@ class Host:
             self._trainer.checkpoint_manager.sleep_replicas()
             self._asleep = True
 
-    def _lay_out(self, rows: Sequence[TrainRow]) -> tuple[Any, list[int | None]]:
-        """Return rows as verl's workers take them, and their order."""
+    def _lay_out(self, rows: Sequence[TrainRow], *, together: int | None = None) -> tuple[Any, list[int | None]]:
+        """Return rows as verl's workers take them, and their order; `together` is as many neighbours as may share a pass."""
         config = self._trainer.config.actor_rollout_ref
         limit = min(config.actor.ppo_max_token_len_per_gpu, config.rollout.log_prob_max_token_len_per_gpu)
-        together, order, stretch = choose_units(rows, self._trainer.data_parallel_size(), most=self._together, limit=int(limit))
+        most = together or self._together
+        together, order, stretch = choose_units(rows, self._trainer.data_parallel_size(), most=most, limit=int(limit))
         settings = {"temperature": float(config.rollout.temperature), "global_batch_size": len(order)}
         return to_tensors(rows, order, force_group_size=together, **{STRETCH: stretch}, **settings), order
 
@@ -229,3 +241,14 @@ class Host:
             yield
         finally:
             self._timings[name] = self._timings.get(name, 0.0) + time.perf_counter() - began
+
+
+def _select_trained(rows: Sequence[TrainRow], order: Sequence[int | None], values: Any) -> list[Any]:
+    """Return, per row, the values of its trained tokens; given are those of whole rows in another order, with padding."""
+    import torch
+
+    found: list[Any] = [None] * len(rows)
+    for place, full in zip(order, values.unbind(), strict=True):
+        if place is not None:
+            found[place] = full[rows[place].start - 1 : -1][torch.tensor(rows[place].mask)]
+    return found

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import yaml
-from attrs import define, field
+from attrs import define, evolve, field
 
 from astuner.contract.errors import ConfigError, Problem, UsageError
 from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunInfo, read_traits
-from astuner.contract.schema import Sample
+from astuner.contract.schema import Sample, Sampling
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.runs.store.atomic import explain_os_errors
 from astuner.runs.training import (
@@ -75,6 +75,8 @@ class VerlLearner:
     total_steps: int
     seeds: bool = True
     """Whether requests carry a seed."""
+    scorers: Mapping[str, str] = field(factory=dict)
+    """The paths of models that score what is sampled, by the names that the estimator has for them."""
     step: int = 0
     entropy_coeff: float = 0.0
     """Weight of the entropy in the loss."""
@@ -92,6 +94,7 @@ class VerlLearner:
             brings_renderer=True,
             compares_with_reference=True,
             records_tokens=True,
+            scores_with_models=True,
             weighs_entropy=True,
             weighs_streams=True,
         )
@@ -164,16 +167,18 @@ class VerlLearner:
 
     def reference_kl(self, samples: Sequence[Sample]) -> list[NDArray[np.float64]]:
         """Return, per sample, the divergence from the reference at each of its trained tokens."""
-        trained = [place for place, sample in enumerate(samples) if sample.trained]
-        found = [np.zeros(0)] * len(samples)
-        if trained:
-            rows = [train_row(samples[place]) for place in trained]
-            kind = self.run.config.trainer_common.algorithm.kl_penalty
-            divergences, k3 = self.watch.get(self.host.reference_kl.remote(rows, kind), "measuring the divergence")
-            self._reward_kl = k3 / sum(samples[place].trained for place in trained)
-            for place, divergence in zip(trained, divergences, strict=True):
-                found[place] = divergence
-        return found
+        if not (rows := _make_rows(samples)):
+            return [np.zeros(0)] * len(samples)
+        kind = self.run.config.trainer_common.algorithm.kl_penalty
+        found, k3 = self.watch.get(self.host.reference_kl.remote(rows, kind), "measuring the divergence")
+        self._reward_kl = k3 / sum(sample.trained for sample in samples)
+        return _fill(samples, found)
+
+    def score_with(self, model: str, samples: Sequence[Sample], sampling: Sampling) -> list[NDArray[np.float64]]:
+        """Return, per sample, another model's log-probability of each of its trained tokens, at the rollouts' temperature."""
+        rows = _make_rows(samples)
+        path = self.scorers[model]
+        return _fill(samples, self.watch.get(self.host.score_with.remote(path, rows), f"scoring by {model}") if rows else [])
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model, or adapters, and the trainer's state next to it."""
@@ -229,11 +234,16 @@ def open_learner(
 
     config, estimator = run.config, recipe.make_estimator(run, control.hooks)
     if trains:
-        check_estimator(run, estimator, LearnerTraits(weighs_streams=True))
+        check_estimator(run, estimator, LearnerTraits(scores_with_models=True, weighs_streams=True))
     loss = _pack_loss(run, recipe, control) if trains else PackedLoss.of(LossOptions())
     check_whole_model(config.model.path, "the backbone 'verl'")
     base, adapter = _weights(config.model.path, checkpoint, trains)
     renderer = load_renderer(base, **config.model.rendering)
+    scorers = {
+        name: base if name == "reference" else name for name in read_traits(estimator, EstimatorTraits).scored_by if trains
+    }
+    for path in set(scorers.values()) - {base}:
+        _check_scorer(run, path, renderer)
     if config.rollout.top_p < 1 or config.rollout.top_k > 0:
         control.notify(
             "the sampler leaves out a part of the vocabulary (top_p, top_k), and verl's trainer computes over all of it"
@@ -277,6 +287,8 @@ def open_learner(
                 share_prefixes(host, watch, control.notify)
             if checkpoint is not None and trains:
                 watch.get(host.restore.remote(str(checkpoint)), f"reading {checkpoint}")
+            for path in dict.fromkeys(scorers.values()):
+                watch.get(host.add_scorer.remote(path), f"loading {path}, which scores what is sampled")
             yield VerlLearner(
                 run=run,
                 native=native,
@@ -286,6 +298,7 @@ def open_learner(
                 renderer=renderer,
                 estimator=estimator,
                 total_steps=total_steps,
+                scorers=scorers,
                 seeds=seeds,
                 step=control.resume_step,
                 entropy_coeff=get(native, f"{ACTOR}.entropy_coeff"),
@@ -332,6 +345,33 @@ def _weights(model: str, checkpoint: Path | None, trains: bool) -> tuple[str, Pa
     if checkpoint is None or trains:
         return model, None
     return (model, checkpoint) if (checkpoint / ADAPTER_FILE).is_file() else (str(checkpoint), None)
+
+
+def _check_scorer(run: RunInfo, path: str, renderer: TemplateRenderer) -> None:
+    """Raise `ConfigError` for a model that cannot score what the run samples."""
+    from astuner.model.rendering import load_renderer
+
+    key = f"astuner.trainer_common.algorithm.{run.config.trainer_common.algorithm.adv_estimator}"
+    try:
+        check_whole_model(path, "scoring with the backbone 'verl'")
+        own, others = (one.tokenizer.get_vocab() for one in (renderer, load_renderer(path)))
+    except ConfigError as error:
+        raise ConfigError([evolve(problem, key=key) for problem in error.problems]) from error
+    if own != others:
+        token, like = min(own.items() ^ others.items())[0], run.config.model.path
+        message = f"{path} has another tokenizer than {like}, such as for {token!r}: name a model of the same family"
+        raise ConfigError([Problem(key=key, message=message)])
+
+
+def _make_rows(samples: Sequence[Sample]) -> list[Any]:
+    """Return the rows of those that train a token."""
+    return [train_row(sample) for sample in samples if sample.trained]
+
+
+def _fill(samples: Sequence[Sample], found: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    """Return what was found of the rows, and nothing of samples without one."""
+    values = iter(found)
+    return [next(values) if sample.trained else np.zeros(0) for sample in samples]
 
 
 def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 STRETCH = "stretch"
 """The field with what `choose_units` returns last."""
+SCORER = "scorer"
+"""The field that names the model by which rows are scored."""
 STREAMS = ("likelihood", "divergence", "reference")
 """The fields of what an estimator adds to the loss."""
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 from tensordict import TensorDict
 from torch import Tensor
 from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
+from verl.utils import tensordict_utils as tu
+from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.fsdp_utils import collect_lora_params
-from verl.workers.engine_workers import ActorRolloutRefWorker
+from verl.workers.config import TrainingWorkerConfig
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from astuner_verl.first_choices import choose_first
 from astuner_verl.loss import compute_weighed_loss
 from astuner_verl.packed_loss import PackedLoss
+from astuner_verl.rows import SCORER
 from astuner_verl.shared_prefixes.engine import SharedPrefixEngine
 from astuner_verl.token_record import PassRecord, TokenRecord
 
@@ -32,6 +39,7 @@ class PacedActor(ActorRolloutRefWorker):
         """Build models and engines as verl does, and count the weights that go to the engines."""
         torch.manual_seed(self.config.actor.fsdp_config.seed)  # new adapters are drawn at random
         super().init_model()
+        self._scorers: dict[str, TrainingWorker] = {}
         self._sent_bytes = 0
         if "actor" in self.role:
             collect = self.actor.engine.get_per_tensor_param
@@ -78,6 +86,27 @@ class PacedActor(ActorRolloutRefWorker):
             output = self.actor.infer_batch(data)
         finally:
             self.actor.loss_fn = loss
+        return output.cpu() if output is not None else None
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def add_scorer(self, path: str) -> None:
+        """Load a whole model that scores tokens, with the settings of the reference; between passes the CPU's memory holds it."""
+        like = (self.ref or self.actor).config
+        own = {"path": path, "lora_rank": 0, **dict.fromkeys(("lora_adapter_path", "tokenizer_path", "hf_config_path"))}
+        config = TrainingWorkerConfig(
+            model_type="language_model",
+            model_config=omega_conf_to_dataclass(OmegaConf.merge(self.config.model, own)),
+            engine_config=replace(deepcopy(like.engine_config), forward_only=True),
+            optimizer_config=like.optimizer_config,
+            checkpoint_config=like.checkpoint_config,
+        )
+        self._scorers[path] = self.ref_worker_cls(config=config)
+        self._scorers[path].reset()
+
+    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
+    def score_with(self, data: TensorDict) -> TensorDict | None:
+        """Return the log-probabilities of all tokens by the model that the data names."""
+        output = self._scorers[tu.get_non_tensor_data(data, SCORER, default=None)].infer_batch(data)
         return output.cpu() if output is not None else None
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)

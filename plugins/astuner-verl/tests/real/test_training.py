@@ -103,6 +103,16 @@ def test_a_loss_of_a_file_trains_in_workers_with_corrections_and_an_entropy_that
             assert row["entropy/mean"] > 0
 
 
+def test_a_teacher_scores_what_is_sampled_on_both_workers(project: Any) -> None:
+    settings = {"adv_estimator": "opd", "opd__teacher": "./model"}
+    given = {f"trainer_common__algorithm__{name}": value for name, value in settings.items()}
+    succeeded(project.train(steps=2, trainer_common__use_kl_loss="false", trainer_common__n_gpus_per_node=2, **given))
+    first, second = project.metrics
+    # It begins as its own teacher, and has left it after a step.
+    assert abs(first["loss/policy"]) < 1e-5 < abs(second["loss/policy"])
+    assert "verl/timing_s/score" in second
+
+
 @pytest.mark.slow
 def test_adapters_are_trained_saved_evaluated_and_exported(project: Any) -> None:
     from safetensors.numpy import load_file
