@@ -183,8 +183,7 @@ class VerlLearner:
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model, or adapters, and the trainer's state next to it."""
         with explain_os_errors(directory):
-            base = str(Path(self.run.config.model.path).resolve()) if Path(self.run.config.model.path).exists() else ""
-            saving = self.host.save.remote(str(directory), base or self.run.config.model.path)
+            saving = self.host.save.remote(str(directory), _find_path(self.run.config.model.path))
             self.watch.get(saving, "saving a checkpoint")
         if not any(directory.glob("*.safetensors")):
             raise UsageError(
@@ -239,9 +238,8 @@ def open_learner(
     check_whole_model(config.model.path, "the backbone 'verl'")
     base, adapter = _weights(config.model.path, checkpoint, trains)
     renderer = load_renderer(base, **config.model.rendering)
-    scorers = {
-        name: base if name == "reference" else name for name in read_traits(estimator, EstimatorTraits).scored_by if trains
-    }
+    named = read_traits(estimator, EstimatorTraits).scored_by if trains else ()
+    scorers = {name: base if name == "reference" else _find_path(name) for name in named}
     for path in set(scorers.values()) - {base}:
         _check_scorer(run, path, renderer)
     if config.rollout.top_p < 1 or config.rollout.top_k > 0:
@@ -361,6 +359,11 @@ def _check_scorer(run: RunInfo, path: str, renderer: TemplateRenderer) -> None:
         token, like = min(own.items() ^ others.items())[0], run.config.model.path
         message = f"{path} has another tokenizer than {like}, such as for {token!r}: name a model of the same family"
         raise ConfigError([Problem(key=key, message=message)])
+
+
+def _find_path(model: str) -> str:
+    """Return the model as other processes find it: the whole path of a directory, or its name elsewhere."""
+    return str(Path(model).resolve()) if Path(model).exists() else model
 
 
 def _make_rows(samples: Sequence[Sample]) -> list[Any]:
