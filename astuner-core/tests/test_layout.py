@@ -80,7 +80,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-rollout-workers": 1800,
     "astuner-tools": 11650,
     "astuner-tracing": 4200,
-    "astuner-trinity": 6080,
+    "astuner-trinity": 6200,
     "astuner-verl": 3975,
     "astuner-vllm": 3220,
     "astuner-wire-apis": 2200,

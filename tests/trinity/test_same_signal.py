@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,7 @@ from attrs import define, evolve
 from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
-from astuner.contract.protocols import EstimatorTraits, read_traits
+from astuner.contract.protocols import EstimatorTraits, Outcome, Streams, read_traits
 from astuner.contract.schema import Group, Verdict
 from astuner.episodes.judging.advantages import WeightedSample, compute_advantages
 from astuner.episodes.judging.estimators import ReinforcePlusPlus
@@ -125,6 +125,7 @@ def trainers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         model=run.config.model.path,
         total_steps=100,
         loss_agg_mode=read_traits(estimator, EstimatorTraits).default_loss_agg_mode,
+        streams=True,
     )
     native = finish_configuration(run.native, machine, wanted)
     layout.config.write_text(yaml.safe_dump(native), encoding="utf-8")
@@ -203,6 +204,41 @@ def test_an_estimator_that_compares_the_whole_step_does_so_here_too(trainers: tu
     expected = local.update(compute_advantages(groups, ReinforcePlusPlus()), 40)
     found = whole.update(groups, 40, "token-mean")
     names = ("grad/norm", *EQUAL)
+    assert {name: found[name] for name in names} == pytest.approx({name: expected[name] for name in names}, rel=1e-4, abs=1e-6)
+
+
+class Imitation:
+    """Gives half of the episodes all that an estimator may, and the others only advantages."""
+
+    traits = EstimatorTraits(gives_streams=True, beyond_advantages=True)
+
+    def signal(self, groups: Sequence[Sequence[Outcome]]) -> list[list[Streams]]:
+        """Return weights of each token that depend on the episode alone."""
+        return [[self._weigh(one, place % 2 == 1) for place, one in enumerate(siblings)] for siblings in groups]
+
+    def _weigh(self, one: Outcome, imitated: bool) -> Streams:
+        random = np.random.default_rng(list(one.episode.id.encode()))
+        advantages, likelihood = random.normal(size=(2, one.tokens))
+        if not imitated:
+            return Streams(advantages=advantages)
+        return Streams(advantages=advantages, likelihood=likelihood, divergence=random.random(one.tokens), reference="sampler")
+
+
+class ImitationOfStep(Imitation):
+    """The same, asked once for the whole step."""
+
+    traits = EstimatorTraits(gives_streams=True, beyond_advantages=True, group_relative=False)
+
+
+@pytest.mark.parametrize(("estimator", "step"), [(Imitation(), 43), (ImitationOfStep(), 44)])
+def test_likelihood_and_divergence_are_trained_alike(trainers: tuple[Any, TrinityTrainer], estimator: Any, step: int) -> None:
+    local, trinity = trainers
+    take_weights(local, trinity.checkpoint())
+    groups = groups_of(step, local.renderer.tokenizer.vocab_size, SIZES)
+    local.trainer.options = evolve(local.trainer.options, loss_agg_mode="token-mean", mini_batch_num=1)
+    expected = local.update(compute_advantages(groups, estimator), step)
+    found = evolve(trinity, estimator=estimator).update(groups, step, "token-mean")
+    names = ("grad/norm", "loss/likelihood", *EQUAL)
     assert {name: found[name] for name in names} == pytest.approx({name: expected[name] for name in names}, rel=1e-4, abs=1e-6)
 
 

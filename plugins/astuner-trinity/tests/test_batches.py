@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,10 +14,13 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("trinity")
 
+from transformers import AutoModelForCausalLM  # noqa: E402
 from trinity.algorithm import ADVANTAGE_FN, KL_FN, POLICY_LOSS_FN  # noqa: E402
 from trinity.common.config import BufferConfig  # noqa: E402
 from trinity.common.experience import EID, Experience  # noqa: E402
+from trinity.trainer.verl.utils import to_data_proto  # noqa: E402
 
+from astuner_trinity.packed_floats import pack_floats  # noqa: E402
 from astuner_trinity.rows import (  # noqa: E402
     AGENT,
     EPISODE,
@@ -30,6 +34,7 @@ from astuner_trinity.rows import (  # noqa: E402
     STALE,
     STAMP,
     STEP,
+    STREAMS,
     UNTRAINED,
     VERSION,
 )
@@ -99,6 +104,24 @@ def test_a_divergence_without_any_advantage_makes_no_step_in_our_loss() -> None:
     assert [(one.info[IDLE], one.info[SHARE]) for one in found] == [(0.0, pytest.approx(1 / 6))] * 2
 
 
+def test_what_an_estimator_adds_to_the_loss_is_signal_and_a_column_of_every_row() -> None:
+    imitated, held, still = row("a", 3, 0.0), row("b", 2, 0.0, length=8), row("c", 3, 0.0)
+    imitated.info["likelihood"] = pack_floats(np.array([0.5, 0, 2, 0, 0, 0], np.float32))
+    held.info |= {"divergence": pack_floats(np.eye(8, dtype=np.float32)[0]), "reference": pack_floats(np.full(8, -2, np.float32))}
+    found, _ = prepare_rows([imitated, held, still], 1, workers=3, options={**OPTIONS, "streams": True})
+    assert [one.info[SHARE] for one in found] == [pytest.approx(1 / 8)] * 2 + [0.0]
+    batch = to_data_proto(found, 0, AutoModelForCausalLM, None).batch  # type: ignore[arg-type]
+    assert batch["likelihood"][:2].tolist() == [[0.5, 0, 2, 0, 0, 0, 0, 0], [0.0] * 8]
+    assert batch["divergence"][:2].tolist() == [[0.0] * 8, [1.0] + [0.0] * 7]
+    assert batch["reference"][:2].tolist() == [[0.0] * 8, [-2.0] * 8]
+    assert [len(batch[name]) for name in STREAMS] == [3, 3, 3]
+
+
+def test_where_no_estimator_adds_to_the_loss_there_are_no_columns_of_it() -> None:
+    found, _ = prepare_rows([row("a", 3, 1.0)], 1, workers=1, options=OPTIONS)
+    assert not set(STREAMS) & {one.destination_field for one in found[0].custom_fields}
+
+
 def test_rows_of_older_weights_are_marked() -> None:
     found, metrics = prepare_rows([row("a", 3, 1.0, version=4), row("b", 3, -1.0, version=2)], 5, workers=1, options=OPTIONS)
     assert [one.info[STALE] for one in found] == [0.0, 1.0]
@@ -133,9 +156,6 @@ def test_no_loss_of_trinitys_own_has_a_gradient_from_padding(name: str) -> None:
 
 
 def test_padding_is_compared_with_no_row_where_the_trainer_computes_advantages() -> None:
-    from transformers import AutoModelForCausalLM
-    from trinity.trainer.verl.utils import to_data_proto
-
     given = [row(f"e{n}", 3, 0.0, length=3) for n in range(3)]
     for one, reward in zip(given, (1.0, 0.0, 0.5), strict=True):
         one.eid, one.reward = EID(batch=1, task="t"), reward

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ pytest.importorskip("trinity")
 
 from astuner.contract.protocols import TrainedTokens  # noqa: E402
 from astuner.runs.training import Correction, PpoClip  # noqa: E402
+from astuner_trinity.rows import STREAMS  # noqa: E402
 from astuner_trinity.trainer.loss import EntropyMeasure, LossOptions, compute_weighed_loss  # noqa: E402
 
 OPTIONS = LossOptions(policy_loss=PpoClip(clip_ratio_low=0.2, clip_ratio_high=0.28), kl_loss_coef=0.1)
@@ -50,6 +52,14 @@ def batch(rows: int, seed: int, stale: float = 0.0) -> dict[str, Any]:
     }
 
 
+def add_streams(whole: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return a batch with what an estimator adds to the loss."""
+    random = torch.Generator().manual_seed(seed)
+    shape = whole["mask"].shape
+    added = {name: torch.randn(shape, generator=random, dtype=torch.float64) for name in STREAMS}
+    return {**whole, "streams": added}
+
+
 def gradient(parts: list[dict[str, Any]], workers: int = 1, options: LossOptions = OPTIONS) -> Any:
     found = [
         compute_weighed_loss(options, one["logp"], **{k: v for k, v in one.items() if k != "logp"}, workers=workers).loss
@@ -85,6 +95,20 @@ def test_the_ratio_is_one_where_the_steps_own_weights_sampled() -> None:
     sums = compute_weighed_loss(OPTIONS, old.pop("logp"), **old).sums
     assert float(sums["update_ratio"]) > 0.1
     assert int(sums["clip/low"]) + int(sums["clip/high"]) > 0
+
+
+@pytest.mark.parametrize("kind", ["mse", "abs"])
+def test_likelihood_and_divergence_have_the_gradient_of_their_formulas(kind: Any) -> None:
+    options = evolve(OPTIONS, kl_loss_type=kind)
+    plain = batch(4, 7)
+    one = add_streams(plain, 8)
+    streams, leaf, factors = one["streams"], plain["logp"], (plain["share"].unsqueeze(1) * plain["mask"])
+    apart = (leaf - streams["reference"]).abs() if kind == "abs" else 0.5 * (leaf - streams["reference"]) ** 2
+    added = ((streams["divergence"] * apart - streams["likelihood"] * leaf) * factors).sum()
+    expected = gradient([plain], options=options) + torch.autograd.grad(added, leaf)[0]
+    assert torch.allclose(gradient([one], options=options), expected)
+    sums = compute_weighed_loss(options, leaf, **{name: value for name, value in one.items() if name != "logp"}).sums
+    assert float(sums["loss/likelihood"]) == pytest.approx(float(-(streams["likelihood"] * leaf.detach() * factors).sum()))
 
 
 def test_padding_and_masked_tokens_have_no_gradient() -> None:

@@ -212,6 +212,16 @@ def test_a_monitor_of_trinitys_own_writes_too(made: Callable[..., dict[str, Any]
     assert found["monitor_args"] == {"records": "/run/trinity/records", "also": {"tensorboard": {}}}
 
 
+@pytest.mark.parametrize(("text", "expected"), [("", True), ("trinity: {algorithm: {algorithm_type: gspo}}", None)])
+def test_our_loss_and_its_batches_know_that_the_estimator_adds_to_the_loss(
+    tree: Callable[..., dict[str, Any]], text: str, expected: bool | None
+) -> None:
+    wanted = Wanted(layout=Layout(Path("/run")), model="/model", total_steps=9, loss_agg_mode="token-mean", streams=True)
+    found = finish_configuration(tree(text=text), CPU, wanted)["algorithm"]
+    assert (found["policy_loss_fn_args"] or {}).get("streams") is expected
+    assert found["sample_strategy_args"]["streams"] is True
+
+
 def test_an_algorithm_of_trinitys_own_keeps_its_functions(made: Callable[..., dict[str, Any]]) -> None:
     whole = made(CPU, text="trinity: {algorithm: {algorithm_type: gspo}}")
     found = whole["algorithm"]

@@ -20,6 +20,7 @@ from astuner.contract.protocols import EstimatorTraits
 from astuner.runs.training import LossOptions, PpoClip
 from astuner.settings.planning.plan import plan_run
 from astuner.settings.planning.replan import write_plan
+from astuner_trinity.rows import STREAMS
 from astuner_trinity.session import check_estimator
 from astuner_trinity.trainer.loss import WeighedLoss
 
@@ -92,20 +93,19 @@ def test_a_loss_may_be_of_the_users_file(loss: Callable[..., WeighedLoss]) -> No
 @pytest.mark.parametrize(
     ("traits", "said"),
     [
-        ({"beyond_advantages": True}, "trains no likelihood and no divergence of an estimator"),
-        ({"scored_by": ("teacher",)}, "scores with no other model"),
+        ({"scored_by": ("teacher",)}, "loads no model that scores"),
         ({"keeps_state": True}, "keeps no state of an estimator"),
-        ({"group_relative": False}, "shows its explorers one group at a time"),
         ({"wants_greedy": True}, "plays no greedy episode to compare with"),
     ],
 )
-def test_an_estimator_that_needs_more_than_a_group_is_refused_by_name(traits: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=f"'mine' needs more than advantages of a group, and the backbone 'trinity' {said}"):
+def test_an_estimator_that_needs_more_than_a_step_is_refused_by_name(traits: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"'mine' needs more than the episodes of a step, and the backbone 'trinity' {said}"):
         check_estimator(SimpleNamespace(traits=EstimatorTraits(gives_streams=True, **traits)), "mine")  # type: ignore[arg-type]
 
 
-def test_an_estimator_of_the_streams_of_a_group_is_taken() -> None:
-    check_estimator(SimpleNamespace(traits=EstimatorTraits(gives_streams=True)), "mine")  # type: ignore[arg-type]
+@pytest.mark.parametrize("traits", [{}, {"group_relative": False}, {"beyond_advantages": True}])
+def test_an_estimator_of_streams_is_taken(traits: dict[str, Any]) -> None:
+    check_estimator(SimpleNamespace(traits=EstimatorTraits(gives_streams=True, **traits)), "mine")  # type: ignore[arg-type]
 
 
 def test_without_a_plan_it_is_that_of_ppo() -> None:
@@ -115,3 +115,8 @@ def test_without_a_plan_it_is_that_of_ppo() -> None:
 @pytest.mark.parametrize(("coefficient", "asked"), [(0.1, True), (0.0, False)])
 def test_the_references_probabilities_are_asked_for_where_they_count(coefficient: float, asked: bool) -> None:
     assert ("ref_log_prob" in WeighedLoss(kl_loss_coef=coefficient).select_keys) == asked
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_the_columns_of_an_estimator_are_asked_for_where_it_adds_to_the_loss(given: bool) -> None:
+    assert [name in WeighedLoss(streams=given).select_keys for name in STREAMS] == [given] * 3

@@ -53,6 +53,8 @@ class Wanted:
     total_steps: int
     loss_agg_mode: str
     """The estimator's aggregation."""
+    streams: bool = False
+    """Whether the estimator adds terms to the loss (`EstimatorTraits.beyond_advantages`)."""
     groups_at_once: int = 1
     rollout: Rollout = field(factory=Rollout)
     """For what depends on the number of engines."""
@@ -70,6 +72,9 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
     put(tree, "checkpoint_root_dir", str(wanted.layout.home))
     if get(tree, TOKEN_PARTS) == AUTO:
         put(tree, TOKEN_PARTS, str(wanted.layout.token_parts))
+    if wanted.streams:
+        put(tree, f"{LOSS}.streams", True)
+        put(tree, f"{BATCHES}.streams", True)
     put(tree, "model.model_path", wanted.model)
     put(tree, "buffer.total_steps", wanted.total_steps)
     put(tree, "trainer.total_steps", wanted.total_steps)

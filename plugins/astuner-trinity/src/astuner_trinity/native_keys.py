@@ -5,7 +5,7 @@ from __future__ import annotations
 ENGINE = "explorer.rollout_model"
 LOSS = "algorithm.policy_loss_fn_args"
 ENTROPY = "algorithm.entropy_loss_fn_args.entropy_coef"
-OF_OUR_LOSS = {"kl_loss_coef", "kl_loss_type", "token_parts"}
+OF_OUR_LOSS = {"kl_loss_coef", "kl_loss_type", "token_parts", "streams"}
 """What a plan has under `LOSS`."""
 BATCHES = "algorithm.sample_strategy_args"
 VERL = "trainer.trainer_config"

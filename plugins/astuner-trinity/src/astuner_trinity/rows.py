@@ -26,5 +26,9 @@ ROW, STEP = "row", "train_step"
 """Columns of the batch, from the trainer, for the record of trained tokens: the row's number in the step, negative if it is not
 recorded, and the step."""
 
+STREAMS = ("likelihood", "divergence", "reference")
+"""What an estimator adds to the loss at each place of the answer, by the fields of `TokenStreams`: in `info`, from the explorer,
+packed (`packed_floats`), where there is some; and columns of the batch, of every row, from the trainer."""
+
 MEASURED = "astuner/"
 """The prefix of our metrics, which come back among Trinity's own."""

@@ -100,6 +100,7 @@ class Session:
                 model=model,
                 total_steps=schedule.total,
                 loss_agg_mode=read_traits(estimator, EstimatorTraits).default_loss_agg_mode,
+                streams=read_traits(estimator, EstimatorTraits).beyond_advantages,
                 rollout=rollout,
                 groups_at_once=groups_at_once(rollout.max_env_worker, rollout.num_repeat, run.config.data.train_batch_size),
             )
@@ -241,15 +242,13 @@ def _read_reported_steps(directory: RunDirectory) -> frozenset[int]:
 
 
 def check_estimator(estimator: Estimator, name: str) -> None:
-    """Raise `ConfigError` for one that needs more than the rows of Trinity's explorer carry."""
+    """Raise `ConfigError` for one that needs more than Trinity's explorers know: no other model, and no step before."""
     traits = read_traits(estimator, EstimatorTraits)
     lacks = {
-        "trains no likelihood and no divergence of an estimator": traits.beyond_advantages,
-        "scores with no other model": bool(traits.scored_by),
+        "loads no model that scores (opd takes the address of a vLLM server as its teacher)": bool(traits.scored_by),
         "keeps no state of an estimator, which each of its explorers would have": traits.keeps_state,
         "plays no greedy episode to compare with": traits.wants_greedy,
-        "shows its explorers one group at a time": traits.gives_streams and not traits.group_relative,
     }
     if found := [lack for lack, needed in lacks.items() if needed]:
-        message = f"{name!r} needs more than advantages of a group, and the backbone 'trinity' {found[0]}. Choose another one."
+        message = f"{name!r} needs more than the episodes of a step, and the backbone 'trinity' {found[0]}. Choose another one."
         raise ConfigError([Problem(key="astuner.trainer_common.algorithm.adv_estimator", message=message)])

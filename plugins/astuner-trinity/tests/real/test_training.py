@@ -84,7 +84,7 @@ def test_what_an_explorer_plays_is_trained_later_and_its_checkpoints_are_measure
 
 
 def test_stages_follow_each_other_from_one_yaml(project: Any) -> None:
-    """A warm start on written answers, then reinforcement by a loss of a file, then a measurement of what came of it."""
+    """A warm start on written answers, then imitation of the best, beside a loss of a file, then a measurement of the result."""
     tasks = [json.loads(line) for line in (project.home / "tasks" / "train.jsonl").read_text().splitlines()]
     written = [
         {"messages": [{"role": "user", "content": task["main_query"]}, {"role": "assistant", "content": str(task["answer"])}]}
@@ -100,11 +100,14 @@ def test_stages_follow_each_other_from_one_yaml(project: Any) -> None:
     project.native(f"{{stages: [{sft}, {{stage_name: grpo, mode: both}}, {{stage_name: bench, mode: bench}}]}}")
     shutil.copy(coupled_loss.__file__, project.home)
     loss = {"policy_loss": "./coupled_loss.py:Confident", "rollout_rs": "seq_max_k2", "entropy_ctrl__coeff": 0.01}
-    succeeded(project.train(steps=2, **{f"trainer_common__algorithm__{key}": value for key, value in loss.items()}))
+    signal = {"adv_estimator": "rejection_sampling", "rejection_sampling__least_reward": -1.0}
+    succeeded(project.train(steps=2, **{f"trainer_common__algorithm__{key}": value for key, value in (loss | signal).items()}))
     rows = project.rows
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 4]
     # Engine and trainer agree, so nothing is rejected.
     assert all(row["correction/rejected_mean"] == 0 for row in rows[2:4] if row["tokens/trained"])
+    # The mean of -log π of what is imitated, and nothing of the policy gradient.
+    assert all(row["loss/likelihood"] > 0 and row["loss/policy"] == 0 and row["grad/norm"] > 0 for row in rows[2:4])
     assert "trinity/actor/sft_loss" in rows[0] or any("sft" in name for name in rows[0])
     assert all(row["signal/episodes"] == 12 for row in rows[2:4])
     assert "val/reward/mean" in rows[4]

@@ -9,7 +9,8 @@ from trinity.common.experience import EID, Experience
 from astuner.contract.protocols import Estimator
 from astuner.contract.schema import Episode, Group
 from astuner.episodes.judging.advantages import WeightedSample, compute_advantages, is_group_relative
-from astuner_trinity.explorer.whole_step import ComparedGroup
+from astuner.episodes.judging.estimators import Grpo
+from astuner_trinity.explorer.whole_step import ComparedGroup, set_signal
 from astuner_trinity.rows import AGENT, COMPARED, EPISODE, EXPLORED, GROUP, SAMPLE, UNTRAINED, VERSION
 
 BLANK_TOKENS = 2
@@ -25,7 +26,9 @@ def build_experiences(
     For an estimator that may compare all episodes of a step, they carry what `compare_step` needs; it reads the file `plan`.
     """
     episodes = {episode.id: episode for episode in group.episodes}
-    weighed = compute_advantages([group], estimator, by_agent=by_agent)
+    compares_step = bool(plan) and not is_group_relative(estimator)
+    # What compares the whole step is asked once, when all of its groups are there.
+    weighed = compute_advantages([group], Grpo() if compares_step else estimator, by_agent=by_agent)
     rows = [row for row in weighed if row.sample.trained]
     numbers: dict[str, int] = {}
     found = []
@@ -37,8 +40,8 @@ def build_experiences(
     all_owners, owners = ({(row.sample.episode_id, row.sample.agent) for row in some} for some in (weighed, rows))
     for experience in found:
         experience.info[UNTRAINED] = len(all_owners - owners)
-    if plan and not is_group_relative(estimator):
-        compared = ComparedGroup.of(group, plan, by_agent=by_agent)
+    if compares_step:
+        compared = ComparedGroup.of(group, plan, estimator, by_agent=by_agent)
         for experience in found:
             experience.info[COMPARED] = compared
     return found
@@ -52,17 +55,14 @@ def _build_experience(row: WeightedSample, episode: Episode, group: Group, numbe
     if start == 0:
         raise ValueError(f"sample of episode {episode.id!r}: its first id is marked as trained, but nothing precedes it")
     mask = torch.from_numpy(sample.mask[start:end].copy())
-    advantages = torch.zeros(end - start)
-    advantages[mask] = torch.from_numpy(row.spread()).float()
     reward = episode.reward_of(sample.agent)
-    return Experience(
+    found = Experience(
         # Trinity fills in the batch, and the task if it has no name.
         eid=EID(task=episode.task.task_id, run=episode.repeat, step=number),
         tokens=torch.from_numpy(sample.ids[:end].astype(np.int64)),
         prompt_length=start,
         action_mask=mask,
         logprobs=torch.from_numpy(np.where(sample.mask[start:end], sample.logprobs[start:end], 0).astype(np.float32)),
-        advantages=advantages,
         reward=float(reward or 0.0),
         info={
             EPISODE: episode.id,
@@ -74,6 +74,8 @@ def _build_experience(row: WeightedSample, episode: Episode, group: Group, numbe
         },
         metrics={"reward": float(reward or 0.0)},
     )
+    set_signal(found, row)
+    return found
 
 
 def build_blank(eid: EID, *, group: str, step: int) -> Experience:

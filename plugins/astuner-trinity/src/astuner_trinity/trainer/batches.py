@@ -20,6 +20,7 @@ from trinity.common.experience import EID, CustomField, Experience
 
 from astuner.runs.training import Aggregation, compute_learning_rate, compute_token_shares
 from astuner_trinity.layout import Layout
+from astuner_trinity.packed_floats import unpack_floats
 from astuner_trinity.rows import (
     AGENT,
     EPISODE,
@@ -34,6 +35,7 @@ from astuner_trinity.rows import (
     STALE,
     STAMP,
     STEP,
+    STREAMS,
     UNTRAINED,
     VERSION,
 )
@@ -156,14 +158,10 @@ def prepare_rows(
         schedule=options["lr_scheduler_type"],
         total_steps=options["total_steps"],
     )
-    with_advantage = [
-        place
-        for place, row in enumerate(rows)
-        if tokens[place] and row.advantages is not None and bool((row.advantages != 0).any())
-    ]
-    # In our loss, a divergence without any advantage makes no step (`astuner.runs.training.signal`).
-    every_row = options["every_row"] and (bool(with_advantage) or not options.get("needs_advantage"))
-    live = [place for place, count in enumerate(tokens) if count] if every_row else with_advantage
+    with_signal = [place for place, row in enumerate(rows) if tokens[place] and _has_signal(row)]
+    # In our loss, the reference's divergence without any signal makes no step (`astuner.runs.training.signal`).
+    every_row = options["every_row"] and (bool(with_signal) or not options.get("needs_advantage"))
+    live = [place for place, count in enumerate(tokens) if count] if every_row else with_signal
     idle = not live
     kept = live or [min(range(len(rows)), key=lambda place: len(rows[place].tokens))]
     chosen = [(rows[place], 0.0 if idle else shares[place]) for place in kept]
@@ -173,10 +171,13 @@ def prepare_rows(
     shortest = min(kept, key=lambda place: len(rows[place].tokens))
     chosen += [(_make_padding(rows[shortest]), 0.0) for _ in range(-len(chosen) % workers)]
     found = []
+    longest = max(len(row.action_mask) for row, _ in chosen)
+    streams = STREAMS if options.get("streams") else ()
     for number, (row, share) in enumerate(chosen):
         row.info |= {SHARE: share, STALE: float(row.info[VERSION] < step - 1), RATE: rate, IDLE: float(idle)}
         row.info |= {ROW: NO_ROW if idle or number >= len(kept) else number, STEP: step}
-        row.custom_fields = list(FIELDS)
+        row.info |= {name: _pad(row.info.get(name, ""), longest) for name in streams}
+        row.custom_fields = [*FIELDS, *(CustomField(name, name, torch.float32) for name in streams)]
         found.append(row)
     lags = [max(0, step - 1 - row.info[VERSION]) for row, count in zip(rows, tokens, strict=True) if count]
     metrics = {
@@ -213,6 +214,20 @@ def check_one_step(rows: Sequence[Experience]) -> None:
             f"rows of {len(steps)} explorer steps came out of the buffer as one: rows of a step were left out, or others were "
             "written between them. Read from a table that one run has written whole, or train over a queue (mode both)"
         )
+
+
+def _has_signal(row: Experience) -> bool:
+    """Whether some token counts in some term of the loss."""
+    weights = [row.info[name] for name in STREAMS if name in row.info and name != "reference"]
+    return any(unpack_floats(text).any() for text in weights) or (
+        row.advantages is not None and bool((row.advantages != 0).any())
+    )
+
+
+def _pad(packed: str, length: int) -> list[float]:
+    """Return numbers of the places of an answer as Trinity makes a column of them: as many for all rows."""
+    values = unpack_floats(packed).tolist()
+    return [*values, *[0.0] * (length - len(values))]
 
 
 def _make_padding(row: Experience) -> Experience:

@@ -13,9 +13,9 @@ from trinity.algorithm.entropy_loss_fn.entropy_loss_fn import EntropyLossFn
 from trinity.algorithm.policy_loss_fn.policy_loss_fn import PolicyLossFn
 
 from astuner.contract.protocols import TrainedTokens
-from astuner.runs.training import LossOptions, TokenTerms, token_terms
+from astuner.runs.training import LossOptions, TokenStreams, TokenTerms, token_terms
 from astuner_trinity.planned_parts import make_loss
-from astuner_trinity.rows import MEASURED
+from astuner_trinity.rows import MEASURED, STREAMS
 from astuner_trinity.trainer.kept_values import KeptValues
 
 if TYPE_CHECKING:
@@ -45,13 +45,14 @@ def compute_weighed_loss(
     share: Tensor,
     stale: Tensor,
     reference: Tensor | None = None,
+    streams: Mapping[str, Tensor] | None = None,
     workers: int = 1,
 ) -> WeighedPass:
     """Return the loss of a pass.
 
-    Tensors are [rows, longest answer], `share` and `stale` [rows]. Each token's loss (`astuner.runs.training.losses`) times its
-    row's factor, which core computed from the whole step: the sum over passes is the loss, so neither passes nor padding
-    change it.
+    Tensors are [rows, longest answer], `share` and `stale` [rows]; those of `streams` have the names of `TokenStreams`' fields.
+    Each token's loss (`astuner.runs.training.losses`) times its row's factor, which core computed from the whole step: the sum
+    over passes is the loss, so neither passes nor padding change it.
     Workers average their gradients, so it is multiplied by their number.
 
     For rows sampled by the weights at the step's start, the ratio is to these, so it is 1; for rows of older weights it is to
@@ -73,7 +74,8 @@ def compute_weighed_loss(
         samples=(mask.any(1).cumsum(0) - 1)[rows],
     )
     known = reference[mask] if reference is not None and options.kl_loss_coef > 0 else None
-    terms = token_terms(tokens, shares=factors, options=options, reference=known, trainer=now)
+    added = TokenStreams(**{name: values[mask].to(logp.dtype) for name, values in streams.items()}) if streams else None
+    terms = token_terms(tokens, shares=factors, options=options, reference=known, trainer=now, streams=added)
     live = factors > 0
     measured = {"tokens": live, "drift": terms.drift, **terms.measured}
     sums = {
@@ -93,17 +95,24 @@ class WeighedLoss(PolicyLossFn):
     _select_keys: list[str]
 
     def __init__(
-        self, backend: str = "verl", plan: str = "", token_parts: str | None = None, sequence_parallel: int = 1, **kl: Any
+        self,
+        backend: str = "verl",
+        plan: str = "",
+        token_parts: str | None = None,
+        sequence_parallel: int = 1,
+        streams: bool = False,
+        **kl: Any,
     ) -> None:
         """Take the file that the run is planned from, which has its loss; that of PPO without one.
 
         `token_parts` is the directory of what is recorded of trained tokens, None for no record; `kl` are fields of
-        `LossOptions`. The workers that share a sequence (`sequence_parallel`) count as one when gradients are averaged.
+        `LossOptions`; with `streams` the batch has columns of what an estimator adds to the loss. The workers that share a
+        sequence (`sequence_parallel`) count as one when gradients are averaged.
         """
         super().__init__(backend=backend)
-        if not kl.get("kl_loss_coef"):
-            # Trinity computes the reference's for a divergence alone.
-            self._select_keys = [name for name in self._select_keys if name != "ref_logprob"]
+        # Trinity computes the reference's for a divergence alone.
+        missing = (*(() if kl.get("kl_loss_coef") else ("ref_logprob",)), *(() if streams else STREAMS))
+        self._select_keys = [name for name in self._select_keys if name not in missing]
         self._plan, self._kl, self._sequence_parallel = plan, kl, sequence_parallel
         self.token_parts = None if token_parts is None else Path(token_parts)
 
@@ -116,12 +125,25 @@ class WeighedLoss(PolicyLossFn):
         return LossOptions(policy_loss=policy_loss, correction=correction, **self._kl)
 
     def __call__(  # type: ignore[no-untyped-def]  # its metaclass reads the names
-        self, logprob, old_logprob, action_mask, advantages, share, stale, row, ref_logprob=None, **kwargs
+        self,
+        logprob,
+        old_logprob,
+        action_mask,
+        advantages,
+        share,
+        stale,
+        row,
+        ref_logprob=None,
+        likelihood=None,
+        divergence=None,
+        reference=None,
+        **kwargs,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the loss of a pass, and its sums as metrics."""
         workers = _count_workers(self._sequence_parallel)
         tensors = {"sampler": old_logprob, "mask": action_mask, "advantages": advantages, "share": share, "stale": stale}
-        found = compute_weighed_loss(self.options, logprob, reference=ref_logprob, workers=workers, **tensors)
+        streams = {} if likelihood is None else dict(zip(STREAMS, (likelihood, divergence, reference), strict=True))
+        found = compute_weighed_loss(self.options, logprob, reference=ref_logprob, workers=workers, streams=streams, **tensors)
         if self.kept is not None:
             self.kept.add(row, found.mask, logprob, found.terms, ref_logprob)
         return found.loss, _sum_over_workers(found.sums, workers)
