@@ -65,7 +65,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-core": 43075,
     "astuner-agents": 4850,
     "astuner-ajet": 1750,
-    "astuner-algorithms": 945,
+    "astuner-algorithms": 970,
     "astuner-datagen": 2650,
     "astuner-devkit": 6220,
     "astuner-env-service": 1250,
