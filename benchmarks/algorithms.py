@@ -28,7 +28,10 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
     "opo": {f"{ALGORITHM}.adv_estimator": "opo"},
     **{
         name: {f"{ALGORITHM}.adv_estimator": name}
-        for name in ("pass_at_k", "remax", "gdpo", "turn_level", "rae", "clip_cov", "kl_cov", "rejection_sampling")
+        for name in (
+            *("pass_at_k", "remax", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "gdpo", "turn_level", "rae"),
+            *("clip_cov", "kl_cov", "rejection_sampling", "sft"),
+        )
     },
 }
 """What differs from the defaults, a loss or an estimator; the other is `ppo_clip` or `grpo`."""
@@ -64,7 +67,7 @@ def main() -> None:
         for seed, project in enumerate(projects):
             if chosen.project is None:
                 project.parent.mkdir()
-                run(["quickstart", "my-agent", "--seed", str(seed)], project.parent)
+                run(["quickstart", "my-agent", "--seed", str(seed), "--no-run"], project.parent)
         print(f"| algorithm | {' | '.join(f'seed {seed}' for seed in range(chosen.seeds))} | CPU s |")
         print(f"|---|{'---|' * chosen.seeds}---|")
         for name in chosen.only:

@@ -30,7 +30,7 @@ class Bfloat16(LocalEngine):
 
 
 class Hot(LocalEngine):
-    """Samples three conversations of four at another temperature."""
+    """Samples three conversations of four at another temperature; which, depends on the order in which they begin."""
 
     temperature: ClassVar[float] = 4.0
     """Their policy's is 1."""
