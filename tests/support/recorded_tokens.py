@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from astuner.contract.protocols import Estimator
 from astuner.contract.schema import Episode, Group
 from astuner.episodes.judging.advantages import compute_advantages
 from astuner.episodes.judging.estimators import Grpo
@@ -16,23 +17,23 @@ from astuner.runs.store.episode_store import read_episodes
 from astuner.runs.store.token_store import TokenStore
 
 
-def check_recorded_tokens(run: Path, rows: Sequence[Mapping[str, float]]) -> None:
+def check_recorded_tokens(run: Path, rows: Sequence[Mapping[str, float]], estimator: Estimator | None = None) -> None:
     """Assert that a synchronous run with the metrics `rows` recorded what it trained, once, and nothing else.
 
-    It has a divergence in its loss.
+    It has a divergence in its loss; its estimator is `grpo` unless one is given.
     """
     trained = [int(row["step"]) for row in rows if row.get("tokens/trained")]
     # Where the rewards of all siblings agree, a step trains nothing.
     assert TokenStore(RunDirectory(run).trained_tokens).list_steps() == trained
     for step in trained:
-        _check_step(run, step)
+        _check_step(run, step, estimator or Grpo())
 
 
-def _check_step(run: Path, step: int) -> None:
+def _check_step(run: Path, step: int, estimator: Estimator) -> None:
     groups = _list_groups(run, step)
     tokens = TokenStore(RunDirectory(run).trained_tokens).read(step)
     assert tokens is not None
-    rows = compute_advantages(groups, Grpo())
+    rows = compute_advantages(groups, estimator)
     assert len(tokens.columns.logprobs) == sum(row.sample.trained for row in rows) > 0
     advantages = {row.sample.episode_id: row.advantage for row in rows}
     for episode in (episode for group in groups for episode in group.episodes):

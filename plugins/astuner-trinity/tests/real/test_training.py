@@ -22,6 +22,7 @@ from astuner.runs.store.episode_store import read_episodes
 from astuner.shared.processes.process_environment import export_variables
 from astuner.shared.services.ray import ray
 from astuner.shared.services.running import ServiceHost, run_services
+from astuner_algorithms.streams import RejectionSampling
 from astuner_devkit.run_infos import run_info
 from astuner_trinity.process_environment import look_at_machine
 
@@ -113,7 +114,7 @@ def test_stages_follow_each_other_from_one_yaml(project: Any) -> None:
     assert "val/reward/mean" in rows[4]
     assert (project.run / "checkpoints" / "step_4" / "model.safetensors").is_file()
     # Trinity's own loss leaves no values of single tokens.
-    check_recorded_tokens(project.run, rows)
+    check_recorded_tokens(project.run, rows, RejectionSampling(RejectionSampling.Options(least_reward=-1.0)))
     assert {episode.step for episode in read_episodes(project.run / "episodes", "train")} == {3, 4}
     assert {episode.step for episode in read_episodes(project.run / "episodes", "validation")} == {4}
     # With the weights of the step before: counted within the stage, they would lag by its first step.
