@@ -42,7 +42,7 @@ class TeacherServer:
         if rollout.temperature != 1:
             message = (
                 f"{rollout.temperature:g}: the server at {url} gives log-probabilities at temperature 1, which are not those of "
-                f"another one. Set it to 1, or {section}.teacher to a folder, which the backbone 'local' scores with."
+                f"another one. Set it to 1, or {section}.teacher to a folder, which the backbones 'local' and 'verl' load."
             )
             raise ConfigError([Problem(key="astuner.rollout.temperature", message=message)])
         key = os.environ.get(api_key_env or "", "")
