@@ -93,7 +93,7 @@ class Learner:
     def take_token_values(self) -> TokenValues:
         samples = [row.sample for row in self._rows]
         logprobs = np.concatenate(self.score(samples))
-        stack = [logprobs, logprobs, logprobs, np.ones_like(logprobs), logprobs, 0 * logprobs]
+        stack = [logprobs, logprobs, logprobs, np.ones_like(logprobs), logprobs, *[0 * logprobs] * 3]
         return TokenValues.from_stack(stack, [sample.trained for sample in samples])
 
     def score(self, samples: Sequence[Any], sampling: Any = None) -> list[Any]:

@@ -96,7 +96,7 @@ class TrinityTrainer:
 
         taken = take_step(self.token_parts, step)
         assert taken is not None
-        values = join_rows(taken[1], number_rows(rows), len(rows), ref_kl=0.1)
+        values = join_rows(taken[1], number_rows(rows), len(rows))
         assert values is not None
         return values
 

@@ -13,8 +13,9 @@ from astuner.runs.training.token_values import STACKED, TokenValues, join_passes
 def values(*logprobs: float, lengths: list[int], clips: list[int] | None = None) -> TokenValues:
     stack = np.zeros((len(STACKED), len(logprobs)))
     stack[0] = logprobs
-    stack[-1] = clips or [0] * len(logprobs)
-    return TokenValues.from_stack(stack, lengths, ref_kl=0.1)
+    stack[STACKED.index("ref_kl")] = 0.1
+    stack[STACKED.index("clips")] = clips or [0] * len(logprobs)
+    return TokenValues.from_stack(stack, lengths)
 
 
 def test_rows_come_in_the_order_of_the_step_whatever_the_order_of_the_passes() -> None:

@@ -79,6 +79,7 @@ def test_the_values_of_each_row_are_those_of_its_trained_tokens(parts: Path, ref
                 np.testing.assert_allclose(found[row][STACKED.index(name)], expected, rtol=1e-3, err_msg=name)
             np.testing.assert_array_equal(found[row][STACKED.index("rl")], float(ADVANTAGES[row, 0]))
             np.testing.assert_array_equal(found[row][STACKED.index("ratios")], 1)
+            np.testing.assert_allclose(found[row][STACKED.index("ref_kl")], 0.1 if reference else 0, rtol=1e-3)
 
 
 def test_tokens_of_older_weights_have_their_ratio_and_what_was_clipped(parts: Path) -> None:
@@ -132,7 +133,7 @@ def test_the_gradient_is_the_same_bit_for_bit(parts: Path) -> None:
 def test_no_update_fails_for_its_record(parts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loss = loss_of(parts)
     with record_tokens(loss, step=STEP, worker=0):
-        loss.policy_loss_fn.kept.add(torch.zeros(2), torch.ones(3, 3).bool(), torch.zeros(1), None, None)
+        loss.policy_loss_fn.kept.add(torch.zeros(2), torch.ones(3, 3).bool(), torch.zeros(1), None)
         gradient, _ = run_pass(loss, [0, 1], [0, 1])
     assert gradient.abs().sum() > 0
     assert take(parts) == {}

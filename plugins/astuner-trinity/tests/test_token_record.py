@@ -53,7 +53,7 @@ def leave(directory: Path, worker: int, numbers: list[int], update: int = 0) -> 
 def join(directory: Path) -> Any:
     found = take_step(directory, STEP)
     assert found is not None
-    return join_rows(found[1], number_rows(ROWS), len(ROWS), ref_kl=0.1)
+    return join_rows(found[1], number_rows(ROWS), len(ROWS))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def recorded(tmp_path: Path) -> tuple[TokenRecord, TokenStore, list[str]]:
     directory.path.mkdir()
     recorder = TokenRecorder.open(directory, Options())
     assert recorder is not None
-    return TokenRecord(recorder=recorder, warn=said.append, ref_kl=0.1, watch=WATCH), TokenStore(directory.trained_tokens), said
+    return TokenRecord(recorder=recorder, warn=said.append, watch=WATCH), TokenStore(directory.trained_tokens), said
 
 
 @given(order=st.permutations(range(len(OWNERS))), workers=st.integers(1, 4))
@@ -240,6 +240,6 @@ def test_a_record_that_cannot_be_written_ends_no_run(parts: Path) -> None:
     said: list[str] = []
     recorder: Any = FullDisk()
     leave(parts, 0, [0])
-    record = TokenRecord(recorder=recorder, warn=said.append, ref_kl=0.0, watch=WATCH)
+    record = TokenRecord(recorder=recorder, warn=said.append, watch=WATCH)
     assert record.take(parts, STEP, GROUPS, ROWS, named=NAMED, is_stale=False) == {}
     assert said[-1] == f"the trained tokens of step {NAMED} are not recorded: RunFailed: /run: no space left on device"

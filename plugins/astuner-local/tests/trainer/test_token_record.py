@@ -63,6 +63,31 @@ def test_the_values_of_the_rows_are_those_of_a_plain_forward_pass(make_model, ma
     assert not found.ce.any()
 
 
+def test_what_an_estimator_adds_to_the_loss_is_recorded_token_by_token(make_model, make_groups):
+    model, rows = make_model(), make_groups()
+    rng = np.random.default_rng(0)
+    added = [
+        {
+            "likelihood": rng.random(row.sample.trained),
+            "divergence": rng.integers(0, 2, row.sample.trained) * 0.25,
+            "reference": -rng.random(row.sample.trained),
+        }
+        for row in rows[1:]
+    ]
+    rows = [rows[0], *(evolve(row, **others) for row, others in zip(rows[1:], added, strict=True))]
+    found = record(Trainer(model, TrainerOptions()), rows)
+    alone = rows[0].sample.trained
+    assert not found.ce[:alone].any()
+    assert not found.ref_kl[:alone].any()
+    likelihood, weights, reference = (np.concatenate([one[name] for one in added]) for name in added[0])
+    np.testing.assert_allclose(found.ce[alone:], likelihood, rtol=1e-6)
+    np.testing.assert_allclose(found.ref_kl[alone:], weights, rtol=1e-6)
+    np.testing.assert_allclose(found.reference_logprobs[alone:][weights > 0], reference[weights > 0], rtol=1e-6)
+    assert np.isnan(found.reference_logprobs[alone:][weights == 0]).all()
+    both = record(Trainer(make_model(), TrainerOptions(use_kl_loss=True, kl_loss_coef=0.5)), rows)
+    np.testing.assert_allclose(both.ref_kl[alone:], weights + 0.5, rtol=1e-6)
+
+
 def test_after_the_first_mini_batch_the_ratio_is_that_to_the_weights_that_the_step_began_with(make_model, make_groups):
     model, rows = make_model(), make_groups(4)
     options = TrainerOptions(lr=0.02, mini_batch_num=2, use_kl_loss=False, policy_loss=PpoClip(clip_ratio_c=1.3))

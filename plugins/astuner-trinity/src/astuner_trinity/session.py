@@ -192,9 +192,7 @@ class Session:
         watch = MismatchWatch(
             warn=self.control.notify, sampled_by=f"Trinity's vLLM, in the template of {self.run.config.model.path}"
         )
-        return TokenRecord(
-            recorder=recorder, warn=self.control.notify, ref_kl=float(loss.get("kl_loss_coef") or 0.0), watch=watch
-        )
+        return TokenRecord(recorder=recorder, warn=self.control.notify, watch=watch)
 
     def _check(self, tree: dict[str, Any], schedule: Schedule, layout: Layout, offsets: dict[str, tuple[int, int]]) -> None:
         """Raise for contradictory options, and report surprising ones."""

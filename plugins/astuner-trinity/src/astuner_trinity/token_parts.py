@@ -39,7 +39,7 @@ class RowValues:
 
     owner: RowOwner
     stack: Stack
-    """[6, trained tokens] in the order of `astuner.runs.training.token_values.STACKED`."""
+    """[8, trained tokens] in the order of `astuner.runs.training.token_values.STACKED`."""
 
 
 def write_owners(directory: Path, step: int, owners: Sequence[RowOwner]) -> None:
@@ -50,7 +50,7 @@ def write_owners(directory: Path, step: int, owners: Sequence[RowOwner]) -> None
 def write_part(directory: Path, step: int, worker: int, numbers: Sequence[int], lengths: Sequence[int], stack: Stack) -> None:
     """Write what a worker computed of the tokens of some rows, one row after the other; raises `OSError`.
 
-    `numbers` and `lengths` are the rows' numbers and trained tokens, `stack` [6, sum of the lengths].
+    `numbers` and `lengths` are the rows' numbers and trained tokens, `stack` [8, sum of the lengths].
     """
     content = BytesIO()
     arrays: dict[str, Any] = {"numbers": np.asarray(numbers, np.int64), "lengths": np.asarray(lengths, np.int64), "stack": stack}

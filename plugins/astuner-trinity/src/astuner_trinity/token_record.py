@@ -22,8 +22,6 @@ class TokenRecord:
 
     recorder: TokenRecorder
     warn: Callable[[str], object]
-    ref_kl: float
-    """Weight of the divergence from the reference in the loss."""
     watch: MismatchWatch
     _reported: bool = field(default=False, init=False)
     """Whether rows of other steps were reported."""
@@ -38,7 +36,7 @@ class TokenRecord:
                 return {}
             owners, passes = found
             numbers = number_rows(rows)
-            values = join_rows(passes, numbers, len(rows), ref_kl=self.ref_kl)
+            values = join_rows(passes, numbers, len(rows))
             self._report_missing(owners, numbers, values, named)
             self.recorder.record(named, groups, rows, values)
             # The ratios of rows of older weights are those to these.
@@ -75,11 +73,11 @@ def number_rows(rows: Sequence[WeightedSample]) -> dict[RowOwner, int]:
     return found
 
 
-def join_rows(passes: Sequence[RowValues], numbers: Mapping[RowOwner, int], rows: int, *, ref_kl: float) -> TokenValues | None:
+def join_rows(passes: Sequence[RowValues], numbers: Mapping[RowOwner, int], rows: int) -> TokenValues | None:
     """Return the values of all `rows` of a step, given the positions of some; those of other rows are left out."""
     known = [one for one in passes if one.owner in numbers]
     if not known:
         return None
     stack = np.concatenate([one.stack for one in known], axis=1)
-    values = TokenValues.from_stack(stack, [one.owner.tokens for one in known], ref_kl=ref_kl)
+    values = TokenValues.from_stack(stack, [one.owner.tokens for one in known])
     return join_passes([([numbers[one.owner] for one in known], values)], rows)

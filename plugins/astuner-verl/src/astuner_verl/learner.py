@@ -203,7 +203,7 @@ class VerlLearner:
         if not self.run.config.trainer_common.token_record.enable:
             return None
         passes = self.watch.get(self.host.take_token_records.remote(), "reading the values of trained tokens")
-        return join_passes([one.to_values(_read_kl_coef(self.native)) for one in passes], rows)
+        return join_passes([one.to_values() for one in passes], rows)
 
     def _train_rows(
         self, part: Sequence[WeightedSample], live: Sequence[WeightedSample], numbers: Mapping[int, int]

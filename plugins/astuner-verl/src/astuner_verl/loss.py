@@ -68,7 +68,7 @@ def compute_weighed_loss(
     entropy = model_output.get("entropy")
     entropy = None if entropy is None else no_padding_2_padding(entropy, data)[kept].to(now.dtype)
     if record is not None:
-        record.add(data[NUMBERS].to(rows.device)[rows], tokens, terms, entropy, reference)
+        record.add(data[NUMBERS].to(rows.device)[rows], tokens, terms, entropy)
     weight = float(tu.get_non_tensor_data(data, ENTROPY_COEFF, default=options.entropy_coeff))
     if weight and entropy is not None:
         loss = loss - weight * entropy.dot(shares)

@@ -28,11 +28,11 @@ class PassRecord:
     lengths: NDArray[np.int64]
     """[rows] trained tokens"""
     stack: NDArray[np.float32]
-    """[6, tokens], as `astuner.runs.training.losses.stack_token_values` returns it"""
+    """[8, tokens], as `astuner.runs.training.losses.stack_token_values` returns it"""
 
-    def to_values(self, ref_kl: float) -> tuple[list[int], TokenValues]:
+    def to_values(self) -> tuple[list[int], TokenValues]:
         """Return the numbers of the rows, and their values."""
-        return self.numbers.tolist(), TokenValues.from_stack(self.stack, self.lengths, ref_kl=ref_kl)
+        return self.numbers.tolist(), TokenValues.from_stack(self.stack, self.lengths)
 
 
 @define(eq=False)
@@ -41,12 +41,10 @@ class TokenRecord:
 
     _passes: list[PassRecord] = field(factory=list, init=False)
 
-    def add(
-        self, numbers: Tensor, tokens: TrainedTokens, terms: TokenTerms, entropy: Tensor | None, reference: Tensor | None
-    ) -> None:
+    def add(self, numbers: Tensor, tokens: TrainedTokens, terms: TokenTerms, entropy: Tensor | None) -> None:
         """Add a pass: the numbers of its samples, and [tokens] what the loss computed."""
         real = numbers >= 0
-        stack = stack_token_values(tokens.logp, terms, entropy, reference)[:, real[tokens.samples]]
+        stack = stack_token_values(tokens.logp, terms, entropy)[:, real[tokens.samples]]
         lengths = tokens.samples.bincount()[real]
         found = (one.cpu().numpy() for one in (numbers[real], lengths, stack))
         self._passes.append(PassRecord(**dict(zip(("numbers", "lengths", "stack"), found, strict=True))))

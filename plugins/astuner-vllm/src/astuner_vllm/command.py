@@ -74,7 +74,7 @@ def server_command(
                 "max_num_seqs": settle_sequences(run_info.config.rollout, engines=servers, gpu=not vllm.cpu).value,
                 **({} if size == 1 or vllm.cpu else {"tensor_parallel_size": size}),
                 **dict(_memory(options, vllm, shared=shares_gpu and run_info.backbone == "local")),
-                **dict(_lora(run_info)),
+                **dict(_lora(run_info, vllm)),
                 "disable_log_stats": True,
                 **{name.replace("-", "_"): value for name, value in options.engine_args.items()},
             }
@@ -139,12 +139,14 @@ def trains_adapters(run_info: RunInfo) -> bool:
     return bool(run_info.config.model.lora_ranks) and run_info.backbone != "debug"
 
 
-def _lora(run_info: RunInfo) -> Iterator[tuple[str, Any]]:
+def _lora(run_info: RunInfo, vllm: VllmInstalled) -> Iterator[tuple[str, Any]]:
     if trains_adapters(run_info):
         model = run_info.config.model
         rank = max(model.lora_ranks)
         yield "enable_lora", True
-        yield "max_loras", len(model.lora_ranks) + len(model.opponents)
+        slots = len(model.lora_ranks) + len(model.opponents)
+        # On a CPU, requests without adapters get the last slot's in a batch with others: it stays empty.
+        yield "max_loras", slots + (slots > 1 and vllm.cpu)
         yield "max_lora_rank", next((size for size in LORA_RANKS if size >= rank), rank)
         yield "worker_extension_cls", EXTENSION
 

@@ -162,6 +162,12 @@ class TokenTerms:
     """π/π_old"""
     weight: Tensor
     """Of the policy gradient: the advantage times the correction."""
+    likelihood: Tensor
+    """Weight of the likelihood."""
+    divergence: Tensor
+    """Weight of the divergence, that of `kl_loss_coef` included."""
+    reference: Tensor
+    """log ρ; NaN where there is no reference."""
 
     def add_up(self, logp: Tensor, shares: Tensor) -> Tensor:
         """Return the sum of the losses, with its gradient at the log-probabilities [tokens] that they were computed of."""
@@ -169,8 +175,8 @@ class TokenTerms:
 
     def cut(self, part: slice) -> TokenTerms:
         """Return those of some tokens."""
-        measured = {name: values[part] for name, values in self.measured.items()}
-        return TokenTerms(self.loss[part], self.slope[part], measured, self.drift[part], self.ratio[part], self.weight[part])
+        tensors = {item.name: getattr(self, item.name)[part] for item in fields(TokenTerms) if item.name != "measured"}
+        return TokenTerms(measured={name: values[part] for name, values in self.measured.items()}, **tensors)
 
 
 @frozen(eq=False, kw_only=True)
@@ -218,8 +224,9 @@ def token_terms(
         (slope,) = torch.autograd.grad(policy.dot(shares), leaf)
         clipped = _find_clipped(tokens, slope, shares if factor is None else shares * factor, options.policy_loss)
         policy = loss = policy.detach()
-        kl = k3 = now.new_zeros(now.shape)
+        kl = k3 = likelihood = weight = now.new_zeros(now.shape)
         if reference is not None:
+            weight = weight + options.kl_loss_coef
             apart = options.kl_loss_coef * divergence(leaf, reference, options.kl_loss_type)
             slope = slope + torch.autograd.grad(apart.dot(shares), leaf)[0]
             kl, k3 = apart.detach(), divergence(now, reference, "low_var_kl")
@@ -227,9 +234,11 @@ def token_terms(
             # Imitation and divergence of a token are its own, so the correction for the sampler is none of theirs.
             apart = streams.divergence * divergence(leaf, streams.reference, options.kl_loss_type)
             slope = slope + torch.autograd.grad(apart.dot(shares), leaf)[0] - streams.likelihood * shares
-            kl, likelihood = kl + apart.detach(), -streams.likelihood * now
-            loss = loss + likelihood
-            measured_correction["loss/likelihood"] = likelihood * shares
+            kl, likelihood, weight = kl + apart.detach(), streams.likelihood, weight + streams.divergence
+            loss = loss - likelihood * now
+            measured_correction["loss/likelihood"] = -likelihood * now * shares
+            if reference is None:
+                reference = streams.reference.where(streams.divergence != 0, math.nan)
         loss = loss + kl
     drift = (tokens.old if trainer is None else trainer) - tokens.sampler
     measured = {
@@ -242,7 +251,17 @@ def token_terms(
         **measured_correction,
     }
     ratio = (now - tokens.old).clamp(-MOST_LOG_RATIO, MOST_LOG_RATIO).exp()
-    return TokenTerms(loss, slope, measured, drift, ratio, tokens.advantages if factor is None else tokens.advantages * factor)
+    return TokenTerms(
+        loss=loss,
+        slope=slope,
+        measured=measured,
+        drift=drift,
+        ratio=ratio,
+        weight=tokens.advantages if factor is None else tokens.advantages * factor,
+        likelihood=likelihood,
+        divergence=weight,
+        reference=now.new_full(now.shape, math.nan) if reference is None else reference,
+    )
 
 
 def _find_clipped(tokens: TrainedTokens, slope: Tensor, counts: Tensor, loss: PolicyLoss) -> dict[str, Tensor]:
@@ -256,24 +275,23 @@ def _find_clipped(tokens: TrainedTokens, slope: Tensor, counts: Tensor, loss: Po
     return {"clip/low": still & low, "clip/high": still & (tokens.advantages > 0), "clip/dual": still & dual}
 
 
-def stack_token_values(logp: Tensor, terms: TokenTerms, entropy: Tensor | None, reference: Tensor | None) -> Tensor:
-    """Return what is recorded of some tokens in the order of `token_values.STACKED`, float32 [6, …], without a gradient."""
-    now = logp.detach().float()
-    missing = now.new_full(now.shape, float("nan"))
-    clipped = terms.measured
+def stack_token_values(logp: Tensor, terms: TokenTerms, entropy: Tensor | None) -> Tensor:
+    """Return what is recorded of some tokens in the order of `token_values.STACKED`, float32 [8, …], without a gradient."""
+    import torch
+
+    now, clipped = logp.detach().float(), terms.measured
     clips = clipped["clip/low"] * 1.0 + clipped["clip/high"] * 2.0
     found = (
         now,
-        missing if entropy is None else entropy.detach(),
-        missing if reference is None else reference,
+        now.new_full(now.shape, math.nan) if entropy is None else entropy.detach(),
+        terms.reference,
         terms.ratio,
         terms.weight,
+        terms.likelihood,
+        terms.divergence,
         clips.where(clipped["clip/dual"].logical_not(), 3.0),
     )
-    stacked = now.new_empty((len(found), *now.shape))
-    for place, values in enumerate(found):
-        stacked[place] = values
-    return stacked
+    return torch.stack([values.to(now.dtype) for values in found])
 
 
 def divergence(logp: Tensor, reference: Tensor, kind: KlType) -> Tensor:

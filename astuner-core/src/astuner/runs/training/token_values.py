@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     Flags = NDArray[np.uint8]
     Lengths = NDArray[np.int64]
 
-STACKED = ("logprobs", "entropies", "reference_logprobs", "ratios", "rl", "clips")
+STACKED = ("logprobs", "entropies", "reference_logprobs", "ratios", "rl", "ce", "ref_kl", "clips")
 """The rows of what `astuner.runs.training.losses.stack_token_values` returns."""
 
 
 def _check_lengths(instance: TokenValues, _: Any, lengths: Lengths) -> None:
     total = int(lengths.sum())
-    for name in (*STACKED, "ce", "ref_kl"):
+    for name in STACKED:
         found = getattr(instance, name).shape
         if found != (total,):
             raise ValueError(f"{name} has the shape {found}; the rows have {total} trained tokens, so it must be ({total},)")
@@ -49,16 +49,10 @@ class TokenValues:
     """[rows] trained tokens of each row; 0 for one that was left out. Raises `ValueError` if an array has another length."""
 
     @classmethod
-    def from_stack(cls, stack: NDArray[Any], lengths: Sequence[int] | Lengths, *, ref_kl: float = 0.0) -> TokenValues:
-        """Take the rows of `STACKED`, [6, tokens], from a loss with the weight `ref_kl` of the divergence from the reference."""
-        stack = np.asarray(stack, np.float32)
-        found = dict(zip(STACKED, stack, strict=True))
-        return cls(
-            lengths=np.asarray(lengths, np.int64),
-            ce=np.zeros(stack.shape[1], np.float32),
-            ref_kl=np.full(stack.shape[1], ref_kl, np.float32),
-            **{**found, "clips": found["clips"].astype(np.uint8)},
-        )
+    def from_stack(cls, stack: NDArray[Any], lengths: Sequence[int] | Lengths) -> TokenValues:
+        """Take the rows of `STACKED`, [8, tokens]."""
+        found = dict(zip(STACKED, np.asarray(stack, np.float32), strict=True))
+        return cls(lengths=np.asarray(lengths, np.int64), **{**found, "clips": found["clips"].astype(np.uint8)})
 
 
 def join_passes(passes: Iterable[tuple[Sequence[int], TokenValues]], rows: int) -> TokenValues | None:
@@ -81,6 +75,6 @@ def join_passes(passes: Iterable[tuple[Sequence[int], TokenValues]], rows: int) 
     order = sorted(first)
     lengths = np.zeros(rows, np.int64)
     lengths[order] = [len(clips[number]) for number in order]
-    names = (*(name for name in STACKED if name != "clips"), "ce", "ref_kl")
+    names = [name for name in STACKED if name != "clips"]
     joined = {name: np.concatenate([getattr(first[number][0], name)[first[number][1]] for number in order]) for name in names}
     return TokenValues(lengths=lengths, clips=np.concatenate([clips[number] for number in order]), **joined)

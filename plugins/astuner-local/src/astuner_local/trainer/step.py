@@ -138,7 +138,7 @@ def accumulate(
             now = scores.logprobs
             terms = _compute_terms(now, batch, part, options, old, reference) if whole is None else whole.cut(part)
             if record is not None:
-                record.append(stack_token_values(now, terms, scores.entropy, None if reference is None else reference[part]))
+                record.append(stack_token_values(now, terms, scores.entropy))
             measured = {"tokens": torch.ones_like(now), "entropy": scores.entropy, **terms.measured}
             names[:] = measured
             each = torch.stack([values.to(now.dtype) for values in measured.values()])  # [sums, r]

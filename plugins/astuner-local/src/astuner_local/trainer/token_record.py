@@ -16,7 +16,7 @@ class TokenRecord:
     """Collects the values of one update, pass by pass."""
 
     stacks: list[Tensor] = field(factory=list, init=False)
-    """[6, tokens] each, as `stack_token_values` returns them, in the order of the rows that are added."""
+    """[8, tokens] each, as `stack_token_values` returns them, in the order of the rows that are added."""
     _numbers: list[int] = field(factory=list, init=False)
     _lengths: list[int] = field(factory=list, init=False)
 
@@ -25,9 +25,9 @@ class TokenRecord:
         self._numbers += numbers
         self._lengths += lengths
 
-    def read(self, rows: int, *, ref_kl: float) -> TokenValues | None:
+    def read(self, rows: int) -> TokenValues | None:
         """Return the values of all `rows` of the step; None if no token was trained."""
         if not self.stacks:
             return None
-        values = TokenValues.from_stack(torch.cat(self.stacks, 1).cpu().numpy(), self._lengths, ref_kl=ref_kl)
+        values = TokenValues.from_stack(torch.cat(self.stacks, 1).cpu().numpy(), self._lengths)
         return join_passes([(self._numbers, values)], rows)

@@ -119,8 +119,7 @@ class Trainer:
             if plan:
                 norms.append(self._apply(lr))
         self.step = step
-        in_loss = options.kl_loss_coef if self._kl_in_loss else 0.0
-        self._token_values = None if tokens is None else tokens.read(len(rows), ref_kl=in_loss)
+        self._token_values = None if tokens is None else tokens.read(len(rows))
         return {
             **compute_signal_metrics(rows, list(chain.from_iterable(live)), norms),
             **self._means(sums, largest, norms, len(parts)),

@@ -32,7 +32,7 @@ class KeptValues:
     """[rows, longest answer] which tokens of the last pass are kept."""
     _lost: bool = field(default=False, init=False)
 
-    def add(self, numbers: Tensor, mask: Tensor, logp: Tensor, terms: TokenTerms, reference: Tensor | None) -> None:
+    def add(self, numbers: Tensor, mask: Tensor, logp: Tensor, terms: TokenTerms) -> None:
         """Keep the values of a pass, [rows, longest answer]; a row with a negative number is left out.
 
         `terms` are of the tokens where `mask` is true.
@@ -41,9 +41,8 @@ class KeptValues:
             return
         with self._lose_on_error(), torch.no_grad():
             self._last = kept = mask & (numbers >= 0).unsqueeze(1)
-            known = None if reference is None else reference[mask]
             # As precise as they are stored; what is beyond that range becomes the largest number there.
-            self._stacks.append(stack_token_values(logp[mask], terms, None, known)[:, kept[mask]].half())
+            self._stacks.append(stack_token_values(logp[mask], terms, None)[:, kept[mask]].half())
             self._numbers.append(numbers)
             self._lengths.append(kept.sum(1))
 

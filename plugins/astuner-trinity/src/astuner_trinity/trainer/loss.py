@@ -145,7 +145,7 @@ class WeighedLoss(PolicyLossFn):
         streams = {} if likelihood is None else dict(zip(STREAMS, (likelihood, divergence, reference), strict=True))
         found = compute_weighed_loss(self.options, logprob, reference=ref_logprob, workers=workers, streams=streams, **tensors)
         if self.kept is not None:
-            self.kept.add(row, found.mask, logprob, found.terms, ref_logprob)
+            self.kept.add(row, found.mask, logprob, found.terms)
         return found.loss, _sum_over_workers(found.sums, workers)
 
     @classmethod
