@@ -143,6 +143,17 @@ def test_an_opponent_whose_weights_are_gone_is_named(cli: Cli, talk: Path):
     assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.parametrize("several", [ADAPTERS[-1], OPPONENT.format("")])
+def test_an_engine_that_serves_one_model_is_refused(cli: Cli, talk: Path, several: str):
+    (talk / "engine.py").write_text(
+        "from astuner_local.engine.plugin import LocalEngine\n\nclass Plain(LocalEngine):\n    pass\n"
+    )
+    refused = cli("run", "--conf", "tune.yaml", *TALK, several, "--set=rollout.name=./engine.py:Plain", cwd=talk)
+    assert refused.returncode == 2, refused.stderr
+    assert "astuner.rollout.name" in refused.stderr
+    assert "serves one model; model.adapters and model.opponents need several" in refused.stderr
+
+
 def test_a_model_of_several_is_exported_and_evaluated_by_name(cli: Cli, talk: Path, tmp_path: Path):
     made = run(cli, talk, *ADAPTERS)
     refused = cli("export", "calculator", "--out", str(tmp_path / "any"), cwd=talk)

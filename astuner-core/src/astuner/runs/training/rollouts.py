@@ -122,10 +122,10 @@ class Rollouts:
         engine = self._control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, self._run)()
         if self._traits.serves_weights:
             check_trainable(engine, recipe)
-        model = self._run.config.model
-        if (model.adapters or model.opponents) and not engine.capabilities.several_models and recipe.engine is not None:
-            message = f"{recipe.engine.candidate.blame} serves one model, and model.adapters and model.opponents need several"
-            raise ConfigError([Problem(key="astuner.rollout.name", message=message, suggestion="auto")])
+            model = self._run.config.model
+            if (model.adapters or model.opponents) and not engine.capabilities.several_models:
+                message = f"{recipe.engine.candidate.blame} serves one model; model.adapters and model.opponents need several"
+                raise ConfigError([Problem(key="astuner.rollout.name", message=message, suggestion="auto")])
         return engine, False
 
     def _describe_sampler(self, recipe: Recipe, renderer: TemplateRenderer | None) -> str:
