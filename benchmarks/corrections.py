@@ -1,10 +1,8 @@
-"""Corrections with an engine that samples from another distribution than the trainer's, on the quickstart's task.
+"""Corrections with engines whose log-probabilities are not the trainer's, on the quickstart's task.
 
-    python benchmarks/corrections.py [--seeds 3] [--steps 40] [--engines hot …] [--only "token, masked" …]
+    python benchmarks/corrections.py [--seeds 3] [--steps 40] [--engines hot …] [--only "token, truncated at 2" …]
 
-Each seed makes its own tiny model by `astuner quickstart`. The engines of off_engines.py record the log-probabilities of the
-distribution that they sample from, which the trainer's are not; greedy requests, those of the validation, are left alone. The
-learning rate is constant and twice the quickstart's, so that what is wrong has time to do harm.
+Each seed makes its own tiny model by `astuner quickstart`, and has its learning rate. The engines are those of off_engines.py.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ CORRECTIONS: Mapping[str, Mapping[str, str]] = {
 """By what has a weight, and what becomes of it; keys below `trainer_common.algorithm`."""
 
 OFF_ENGINES = Path(__file__).with_name("off_engines.py")
-ENGINES = {"own": "auto", **{name: f"{OFF_ENGINES}:{name.capitalize()}" for name in ("bfloat16", "hot")}}
+ENGINES = {"own": "auto", **{name: f"{OFF_ENGINES}:{name.capitalize()}" for name in ("bfloat16", "hot", "cold", "misreporting")}}
 """Values of `rollout.name`."""
 
 EVERY = 10
@@ -72,8 +70,6 @@ def main() -> None:
         "trainer_common.total_training_steps": str(chosen.steps),
         "trainer_common.test_freq": str(EVERY),
         "trainer_common.mini_batch_num": "4",
-        "trainer_common.optim.lr": "1.5e-3",
-        "trainer_common.optim.lr_scheduler_type": "constant",
     }
     with tempfile.TemporaryDirectory() as made:
         home = chosen.projects or Path(made)
