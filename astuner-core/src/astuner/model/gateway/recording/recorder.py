@@ -152,7 +152,7 @@ class EpisodeRecorder:
             text = (
                 f"The agent {caller.agent!r} is answered by the adapters of {known[caller.agent]!r}, and now asks for {adapter!r}"
             )
-            raise ApiError(400, f"{text}. Give each target an agent of its own.", code="several_targets", retry=False)
+            raise ApiError(400, f"{text}. Give each target its own agent.", code="several_targets", retry=False)
         if trained:
             self._check_steps(request, caller.agent)
         for name in request.ignored:
