@@ -24,6 +24,8 @@ def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
     idle = {key for key in walk_schema() if table.find_honour(key).status in ("inapplicable", "refused")}
     assert {key for key in idle if key.startswith(("trainer_common", "model", "data", "rollout."))} == {
         "data.sampler",
+        "model.adapters.*",
+        "model.opponents.*",
         "rollout.gamma",
         "rollout.players",
         "trainer_common.algorithm.entropy_ctrl.delta",

@@ -22,6 +22,8 @@ def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
     table = HonourTable.of(VerlBackbone)
     idle = {key for key in walk_schema() if table.find_honour(key).status in ("inapplicable", "refused")}
     assert {key for key in idle if key.startswith(("trainer_common", "model", "data", "rollout."))} == {
+        "model.adapters.*",
+        "model.opponents.*",
         "rollout.gamma",
         "rollout.multi_turn.expected_steps",
         "rollout.n_vllm_engine",
