@@ -191,5 +191,5 @@ class Exact:
     (project / "own.jsonl").write_text('{"question": "2 + 2?", "answer": "4"}\n{"question": "2 + 3?", "answer": "5"}\n')
     ended = start("--suite", f"acme:{project / 'own.jsonl'}", "--api", f"big@{api.url}", "--json")
     assert ended.code == 0, ended.err
-    assert api.prompts() == ["2 + 2?", "2 + 3?"]
+    assert sorted(api.prompts()) == ["2 + 2?", "2 + 3?"]
     assert json.loads(ended.out)["val/success/rate"] == 0.5
