@@ -51,7 +51,7 @@ from astuner import Workflow, WorkflowOutput
 class Talk(Workflow):
     async def execute(self, workflow_task, tuner):
         said = ""
-        for name in ("left", "right", "rival", "nobody"):
+        for name in ("left", "right", "rival", "other"):
             model = tuner.as_raw_openai_sdk_client(name)
             messages = [{"role": "user", "content": workflow_task.task.main_query}]
             answer = await model.chat.completions.create(model="any", messages=messages, max_tokens=12)
@@ -79,7 +79,7 @@ def test_adapters_of_several_targets_and_an_opponent_are_served_side_by_side(pro
         assert max(row[f"adapter/{tag}/mismatch/abs_max"] for row in rows) < EXACT
     episodes = list(astuner.Run(project.run).episodes(step=3))
     base = AutoModelForCausalLM.from_pretrained(project.home / "model", dtype=torch.float32).eval()
-    check_sampled_by(base, episodes, "nobody")
+    check_sampled_by(base, episodes, "other")
     earlier = PeftModel.from_pretrained(base, str(project.run / "checkpoints" / "step_1" / "left")).eval()
     check_sampled_by(earlier, episodes, "rival")
 
