@@ -78,6 +78,23 @@ WANTED_WITH_TRACE_SERVERS = [
     "pytest-asyncio",
     "pytest-xdist",
 ]
+WANTED_WITH_TINKER = [
+    f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/plugins/astuner-algorithms",
+    f"{ROOT}/plugins/astuner-devkit",
+    f"{ROOT}/plugins/astuner-local",
+    f"{ROOT}/plugins/astuner-tinker[export]",
+    # The newest SDK that the server of the tests speaks with, and what that server needs: it is installed without dependencies.
+    "tinker==0.24.1",
+    "aiosqlite",
+    "fastapi[standard]",
+    "msgpack",
+    "structlog",
+    "hypothesis",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-xdist",
+]
 WANTED_WITH_AGENTSCOPE_1 = [
     f"{ROOT}/astuner-core[rollout]",
     f"{ROOT}/plugins/astuner-ajet",
@@ -194,6 +211,7 @@ FILES = {
     "base.txt": WANTED,
     "loggers.txt": WANTED_WITH_LOGGERS,
     "otel.txt": WANTED_WITH_TRACE_SERVERS,
+    "tinker.txt": WANTED_WITH_TINKER,
     "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1,
     "new-projects.txt": WANTED_WITH_FRAMEWORKS,
     "new-projects-openai2.txt": WANTED_WITH_FRAMEWORKS_OF_OPENAI_2,
@@ -209,6 +227,7 @@ WHAT = {
     "base.txt": "the light environments",
     "loggers.txt": "the environment with all loggers",
     "otel.txt": "the environment with servers that take traces",
+    "tinker.txt": "the environment with a server of Tinker's API",
     "agentscope1.txt": "the environment with AgentScope 1",
     "new-projects.txt": "the environment with agent frameworks",
     "new-projects-openai2.txt": "the environment with agent frameworks that need openai 2",
