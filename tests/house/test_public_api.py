@@ -53,8 +53,8 @@ def test_what_no_plugin_imports_is_not_public() -> None:
     assert sorted({*public_modules()} - stable - imported) == []
 
 
-def test_there_are_twenty_one_plugins() -> None:
-    assert len(PLUGINS) == 21
+def test_there_are_twenty_two_plugins() -> None:
+    assert len(PLUGINS) == 22
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
