@@ -1,0 +1,253 @@
+"""What the training loop trains: the adapters of a run on a server, one model or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from zlib import crc32
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from astuner.contract.errors import ConfigError, Problem
+from astuner.contract.protocols import Control, Estimator, EstimatorTraits, RunInfo, read_traits
+from astuner.contract.schema import Sample, Sampling
+from astuner.episodes.judging.advantages import WeightedSample
+from astuner.runs.store.directory import RunDirectory
+from astuner.runs.training import Correction, LossOptions, divergence
+from astuner.runs.training.learner import LearnerTraits
+from astuner.runs.training.token_values import TokenValues, join_passes
+from astuner_tinker.adapter import AdapterTrainer
+from astuner_tinker.checkpoints import forget_states, load_state, save_state
+from astuner_tinker.engine import Served, TinkerEngine
+from astuner_tinker.options import read_options
+from astuner_tinker.probe import ServerFacts, find_facts
+from astuner_tinker.service import Service, connect
+from astuner_tinker.spending import Ledger
+
+if TYPE_CHECKING:
+    from astuner.episodes.rollout.recipe import Recipe
+
+FACTS = "tinker"
+"""The field of the run's state with what was measured of the server."""
+
+Given = TypeVar("Given")
+
+
+class TinkerLearner:
+    """One model with adapters for each target; without `model.adapters` for all, under the empty tag."""
+
+    traits: ClassVar[LearnerTraits] = LearnerTraits(
+        serves_weights=True,
+        brings_engine=True,
+        compares_with_reference=True,
+        records_tokens=True,
+        weighs_streams=True,
+        scores_with_models=True,
+    )
+
+    def __init__(self, run: RunInfo, service: Service, facts: ServerFacts, ledger: Ledger, estimator: Estimator) -> None:
+        """Train nothing yet: `open_learner` adds the trainers."""
+        self.run, self.service, self.facts, self.ledger, self.estimator = run, service, facts, ledger, estimator
+        self.trainers: dict[str, AdapterTrainer] = {}
+        self._order: dict[str, list[int]] = {}
+
+    @property
+    def step(self) -> int:
+        """The last trained step."""
+        return next(iter(self.trainers.values())).step
+
+    @cached_property
+    def base(self) -> Any:
+        """A model whose adapters are never trained, and so change nothing: the base, for every server alike."""
+        return self.service.make_training_client(seed=0)
+
+    def own_engine(self) -> TinkerEngine:
+        """Make the engine, with the weights of now."""
+        return TinkerEngine(self.weights(), self.service, self.facts, self.ledger, self.run.config.rollout.max_model_len)
+
+    def weights(self) -> Served:
+        """Return a sampling client for each target, and for all others one of the base."""
+        served = {tag: (self._sample_from(one.client), one.step) for tag, one in self.trainers.items()}
+        if "" not in served:
+            served[""] = self._base_sampler, 0
+        return served
+
+    @cached_property
+    def _base_sampler(self) -> Any:
+        return self._sample_from(self.base)
+
+    def _sample_from(self, client: Any) -> Any:
+        return self.service.ask(client.save_weights_and_get_sampling_client, "the weights to sample from")
+
+    def score_reference(self, samples: Sequence[Sample]) -> list[NDArray[np.float32]]:
+        """Return, per sample, the log-probability of each of its trained tokens under the base."""
+        return next(iter(self.trainers.values())).score(samples, self.base)
+
+    def reference_kl(self, samples: Sequence[Sample]) -> list[NDArray[np.float64]]:
+        """Return, per sample, the divergence from the base at each of its trained tokens."""
+        kind = self.run.config.trainer_common.algorithm.kl_penalty
+
+        def compare(trainer: AdapterTrainer, own: list[Sample]) -> list[NDArray[np.float64]]:
+            pairs = zip(trainer.score(own), self.score_reference(own), strict=True)
+            return [divergence(torch.from_numpy(now), torch.from_numpy(base), kind).double().numpy() for now, base in pairs]
+
+        return self._spread(samples, lambda sample: sample, compare)
+
+    def score_with(self, model: str, samples: Sequence[Sample], sampling: Sampling) -> list[NDArray[np.float64]]:
+        """Return, per sample, the base's log-probability of each of its trained tokens."""
+        return [values.astype(np.float64) for values in self.score_reference(samples)]
+
+    def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
+        """Train each target's adapters on its own rows; with several, each one's metrics are below `adapter/TAG/`."""
+        record = self.run.config.trainer_common.token_record.enable
+        self._order = self._find_places([row.sample for row in rows])
+        found = {
+            tag: trainer.update([rows[number] for number in self._order[tag]], step, record=record)
+            for tag, trainer in self.trainers.items()
+        }
+        spent = self.ledger.take_metrics()
+        if "" in found:
+            return {**found[""], **spent}
+        own = {f"adapter/{tag}/{name}": value for tag, metrics in found.items() for name, value in metrics.items()}
+        return {**_combine(list(found.values())), **own, **spent}
+
+    def take_token_values(self) -> TokenValues | None:
+        """Return the values of the tokens of the last update, once."""
+        taken = [(self._order.get(tag, []), trainer.take_token_values()) for tag, trainer in self.trainers.items()]
+        return join_passes([(own, one) for own, one in taken if one is not None], sum(map(len, self._order.values())))
+
+    def save(self, directory: Path) -> None:
+        """Write a checkpoint, with a directory for each target if there are several."""
+        paths = []
+        for tag, trainer in self.trainers.items():
+            (place := directory / tag).mkdir(exist_ok=True)
+            paths.append(save_state(self.service, trainer.client, place, step=trainer.step, model=self.run.config.model.path))
+        forget_states(self.service, RunDirectory(self.run.directory), self.step, paths)
+        self.ledger.write()
+
+    def _find_places(self, samples: Sequence[Sample]) -> dict[str, list[int]]:
+        one = next(iter(self.trainers)) == ""
+        return {tag: [n for n, sample in enumerate(samples) if one or sample.target_tag == tag] for tag in self.trainers}
+
+    def _spread(
+        self, given: Sequence[Given], of: Callable[[Given], Sample], ask: Callable[[AdapterTrainer, list[Given]], Sequence[Any]]
+    ) -> list[Any]:
+        """Ask each trainer about its own samples, and return the answers in the order of all."""
+        found: dict[int, Any] = {}
+        for tag, own in self._find_places([of(one) for one in given]).items():
+            if own:
+                found.update(zip(own, ask(self.trainers[tag], [given[number] for number in own]), strict=True))
+        return [found[number] for number in range(len(given))]
+
+
+def _combine(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the metrics of the whole step: counts add up, of all else the mean is over trained tokens."""
+    whole: dict[str, float] = {}
+    for name in dict.fromkeys(name for metrics in found for name in metrics):
+        values = [(metrics[name], metrics["tokens/trained"]) for metrics in found if name in metrics]
+        total = sum(count for _, count in values)
+        if name == "signal/nothing_to_train":
+            whole[name] = min(value for value, _ in values)
+        elif name.startswith(("signal/", "tokens/")):
+            whole[name] = sum(value for value, _ in values)
+        elif name.endswith("_max"):
+            whole[name] = max(value for value, _ in values)
+        else:
+            whole[name] = sum(value * count for value, count in values) / total if total else values[0][0]
+    return whole
+
+
+@contextmanager
+def open_learner(
+    run: RunInfo, recipe: Recipe, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
+) -> Generator[TinkerLearner]:
+    """Connect, measure the server, and make or load the adapters; raises `ConfigError` for what does not fit."""
+    options = read_options(run.native)
+    estimator = recipe.make_estimator(run, control.hooks)
+    _check(run, recipe, estimator)
+    service = connect(options, run.config.model.path, f"{run.project_name}/{run.experiment_name}", control)
+    try:
+        context, wanted = dict(service.list_models()).get(service.base_model), run.config.rollout.max_model_len
+        if context is not None and context < wanted:
+            message = (
+                f"{service.describe()} serves {service.base_model} with contexts of {context} tokens, and this asks for {wanted}"
+            )
+            raise ConfigError([Problem(key="astuner.rollout.max_model_len", message=message)])
+        facts = find_facts(service)
+        control.notify(facts.describe(), "info")
+        _check_facts(run, facts, control)
+        RunDirectory(run.directory).write_state(**{FACTS: facts.describe()})
+        ledger = Ledger.open(run, options, service.base_model)
+        if options.max_spend is not None and ledger.prices is None:
+            message = f"no prices are known of {service.base_model} there: set tinker.prices, in dollars per million tokens"
+            raise ConfigError([Problem(key="tinker.max_spend", message=message)])
+        learner = TinkerLearner(run, service, facts, ledger, estimator)
+        common = run.config.trainer_common
+        loss = LossOptions(
+            policy_loss=recipe.make_loss(run, control.hooks),
+            correction=Correction.of(common.algorithm),
+            kl_loss_coef=common.kl_loss_coef if common.use_kl_loss else 0.0,
+            kl_loss_type=common.kl_loss_type,
+        )
+        aggregation = common.loss_agg_mode or read_traits(estimator, EstimatorTraits).default_loss_agg_mode
+        for tag in run.config.model.adapters or ("",):
+            client, step = _open_model(run, service, tag, checkpoint, trains=trains)
+            learner.trainers[tag] = AdapterTrainer(
+                client=client,
+                service=service,
+                facts=facts,
+                ledger=ledger,
+                run=run,
+                loss=loss,
+                aggregation=cast("Any", aggregation),
+                total_steps=total_steps,
+                score_reference=learner.score_reference,
+                step=step,
+            )
+        yield learner
+        ledger.write()
+    finally:
+        service.close()
+
+
+def _open_model(run: RunInfo, service: Service, tag: str, checkpoint: Path | None, *, trains: bool) -> tuple[Any, int]:
+    if checkpoint is not None:
+        return load_state(service, checkpoint / tag, optimizer=trains)
+    own = run.config.model.adapters.get(tag)
+    seed = crc32(f"{run.seed} {tag}".encode()) >> 1 if tag else run.seed
+    return service.make_training_client(seed=seed, rank=own.lora_rank if own else None), 0
+
+
+def _check(run: RunInfo, recipe: Recipe, estimator: Estimator) -> None:
+    """Raise `ConfigError` for what no Tinker server can do."""
+    problems = []
+    if recipe.engine is not None:
+        message = "the weights are on the server, and only it samples from them"
+        problems.append(Problem(key="astuner.rollout.name", message=message, suggestion="auto"))
+    for tag, own in run.config.model.adapters.items():
+        for name in ("lora_alpha", "target_modules"):
+            if getattr(own, name) is not None:
+                message = "the server decides it, for all of its adapters. Remove the key (tinker.train_attn, train_mlp and "
+                message += "train_unembed choose layers)"
+                problems.append(Problem(key=f"astuner.model.adapters.{tag}.{name}", message=message))
+    others = [name for name in read_traits(estimator, EstimatorTraits).scored_by if name != "reference"]
+    if others:
+        message = f"a server scores with its own models only, not with {others[0]}: name a teacher at a server (http://…/v1)"
+        problems.append(Problem(key="astuner.trainer_common.algorithm.adv_estimator", message=message))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _check_facts(run: RunInfo, facts: ServerFacts, control: Control) -> None:
+    """Say what this server does not do of what the run asks for."""
+    key = "trainer_common.grad_clip"
+    if not facts.clips and run.config.trainer_common.grad_clip and key in run.user_keys:
+        message = "this server does not limit the norm of a gradient. Remove the key: AdamW's steps hardly depend on it"
+        raise ConfigError([Problem(key=f"astuner.{key}", message=message)])
+    if not facts.exact_resume:
+        control.notify("this server resumes from a checkpoint, but not to the same bits", "info")

@@ -1,0 +1,279 @@
+"""What a server really does, measured on adapters that are thrown away: servers differ, and none says how."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from attrs import asdict, field, frozen
+
+from astuner.contract.errors import ConfigError, Problem, RunFailed
+from astuner.contract.schema import Sample
+from astuner.settings.config.structuring import make_converter
+from astuner.shared.user_cache import keep_cached, read_cached
+from astuner_tinker.rows import Across, Within, make_scoring_data, read_logprobs
+from astuner_tinker.service import Service
+
+PROMPT = (10, 11, 12, 13, 14)
+ANSWER, SHORT = 8, 2
+"""Tokens of the sampled answer, and of its beginning, which is trained alone."""
+VALID = timedelta(days=7)
+"""How long a measurement is taken for true."""
+HAIR = 1.00001
+"""A temperature beside 1, at which a server samples that is greedy at 1."""
+NEAR = 0.2
+"""How far the logarithm of a measured ratio may be from the expected one: they differ by 0.4 and more."""
+LEAST, MOST = 0.02, 0.4
+"""Between which a step must move the log-probability of the trained answer to be measured, in nats."""
+
+
+@frozen(kw_only=True)
+class ServerFacts:
+    """What was measured."""
+
+    within: Within
+    across: Across
+    weights: bool = True
+    """Whether the loss takes a weight for each token; without it every token of a row counts in a mean."""
+    logprobs: str = "temperature_1"
+    """Of which distribution those of sampled tokens are at other temperatures: `temperature_1`, or the one `sampled` from."""
+    greedy_at_one: bool = False
+    """Whether it takes the most probable token at temperature 1, top_p 1 and one sample."""
+    stops: bool = True
+    """Whether a stop token ends an answer."""
+    frozen: bool = True
+    """Whether a sampling client keeps its weights when the model is trained on."""
+    clips: bool = True
+    """Whether it limits the norm of the gradient."""
+    repeats: bool = True
+    """Whether a seed gives the same answer again."""
+    exact_resume: bool = True
+    """Whether a loaded state is trained on to the same bits."""
+    mismatch: float = 0.0
+    """The largest difference of the log-probabilities of sampler and trainer."""
+    server: str = ""
+    sdk: str = ""
+    models: str = ""
+    measured: str = field(factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def describe(self) -> str:
+        """Return it in a line."""
+        loss = {"sum": "sums losses", "tokens": "takes the mean over tokens", "rows": "takes the mean over rows"}[self.within]
+        found = [
+            f"{loss}{' of all calls' * (self.across == 'averages')}",
+            "resumes to the bit" if self.exact_resume else "does not resume to the bit",
+            *(["samples from the newest weights"] if not self.frozen else []),
+            *(["is greedy at temperature 1 (asked for 1.00001)"] if self.greedy_at_one else []),
+            *(["ignores stop tokens (answers are cut here)"] if not self.stops else []),
+            *(["does not limit gradients"] if not self.clips else []),
+        ]
+        return f"{self.server}, SDK {self.sdk}: {', '.join(found)}; measured {self.measured[:10]}"
+
+
+def find_facts(service: Service) -> ServerFacts:
+    """Return what is known of the server, or measure it."""
+    name, models = _name(service.server.url, service.base_model, service.sdk), json.dumps(service.list_models())
+    known = read_facts(service.server.url, service.base_model, service.sdk)
+    if known is not None and (known.server, known.models) == (_title(service), models):
+        return known
+    service.control.notify(f"measuring what {service.describe()} does", "info")
+    facts = Probe(service).measure(models)
+    keep_cached("tinker", name, json.dumps(asdict(facts)).encode(), most_bytes=1_000_000)
+    return facts
+
+
+def read_facts(url: str, base_model: str, sdk: str) -> ServerFacts | None:
+    """Return what was measured in the last days; None if nothing was."""
+    if (content := read_cached("tinker", _name(url, base_model, sdk))) is None:
+        return None
+    facts = make_converter().structure(json.loads(content), ServerFacts)
+    return facts if datetime.now(UTC) - datetime.fromisoformat(facts.measured) < VALID else None
+
+
+def _name(url: str, base_model: str, sdk: str) -> str:
+    return sha256(f"{url} {base_model} {sdk}".encode()).hexdigest()
+
+
+def _title(service: Service) -> str:
+    return service.server.title or service.server.name
+
+
+class Probe:
+    """Measures one server, with a model of its own."""
+
+    def __init__(self, service: Service) -> None:
+        """Make the model."""
+        self._service = service
+        self._client = service.make_training_client(seed=1)
+        self._rate, self._advantage = 0.1, 1.0
+        self._weights = True
+        self._temperature = 1.0
+
+    def measure(self, models: str) -> ServerFacts:
+        """Measure everything. Raises `ConfigError`, with the measurement, for a server that nothing can be trained on."""
+        sampler = self._service.ask(self._client.save_weights_and_get_sampling_client, "a sampling client")
+        greedy_at_one = self._is_greedy(sampler)
+        self._temperature = HAIR if greedy_at_one else 1.0
+        tokens, logprobs = first = self._sample(sampler, seed=7, temperature=self._temperature)
+        if len(tokens) != len(logprobs) or len(tokens) < 2 * SHORT:
+            self._refuse(
+                f"an answer of {len(tokens)} tokens has {len(logprobs)} log-probabilities, of {ANSWER} that were asked for"
+            )
+        self._answer = tokens
+        mismatch = float(np.abs(self._score(self._client, tokens) - np.array(logprobs)).max())
+        if not mismatch < 1:
+            self._refuse(f"the log-probabilities of its sampler and its trainer differ by {mismatch:.2g} nats")
+        cold, cold_logprobs = self._sample(sampler, seed=7, temperature=0.5)
+        apart = float(np.abs(self._score(self._client, cold) - np.array(cold_logprobs)).max())
+        stopped, _ = self._sample(sampler, seed=7, temperature=self._temperature, stop=[tokens[2]])
+        repeats = self._sample(sampler, seed=7, temperature=self._temperature) == first
+        self._find_weights()
+        within, across = self._measure_reduction()
+        clips = self._measure_effect([[SHORT]], clip=1e-6) < 0.5 * self._base
+        frozen_ = self._sample(sampler, seed=7, temperature=self._temperature) == first if repeats else True
+        return ServerFacts(
+            within=within,
+            across=across,
+            weights=self._weights,
+            logprobs="temperature_1" if apart < max(0.05, 10 * mismatch) else "sampled",
+            greedy_at_one=greedy_at_one,
+            stops=tokens[2] not in stopped[:-1],
+            frozen=frozen_,
+            clips=clips,
+            repeats=repeats,
+            exact_resume=self._resumes_exactly(),
+            mismatch=mismatch,
+            server=_title(self._service),
+            sdk=self._service.sdk,
+            models=models,
+        )
+
+    def _refuse(self, why: str) -> None:
+        message = f"{self._service.describe()} cannot be trained on: {why}"
+        raise ConfigError([Problem(key="tinker.base_url", message=message)])
+
+    def _sample(self, sampler: Any, *, seed: int, temperature: float, stop: Sequence[int] = ()) -> tuple[list[int], list[float]]:
+        from tinker import types
+
+        params = types.SamplingParams(max_tokens=ANSWER, seed=seed, temperature=temperature, stop=list(stop) or None)
+        prompt = types.ModelInput.from_ints(list(PROMPT))
+        answer = self._service.ask(lambda: sampler.sample(prompt=prompt, num_samples=1, sampling_params=params), "a sample")
+        found = answer.sequences[0]
+        return list(found.tokens), list(found.logprobs or ())
+
+    def _is_greedy(self, sampler: Any) -> bool:
+        best, _ = self._sample(sampler, seed=0, temperature=0.0)
+        warm, beside = ([self._sample(sampler, seed=s, temperature=t)[0] for s in range(1, 5)] for t in (1.0, HAIR))
+        return all(one == best for one in warm) and any(one != best for one in beside)
+
+    def _make_sample(self, tokens: Sequence[int], trained: int) -> Sample:
+        ids = np.array([*PROMPT, *tokens[: max(trained, 1)]], np.int32)
+        mask = np.arange(len(ids)) >= len(PROMPT)
+        zeros = np.zeros(len(ids), np.float32)
+        return Sample(episode_id="probe", task_id="probe", repeat=0, agent="probe", ids=ids, mask=mask, logprobs=zeros, calls=())
+
+    def _score(self, client: Any, tokens: Sequence[int]) -> Any:
+        sample = self._make_sample(tokens, len(tokens))
+        (data,) = make_scoring_data([sample])
+        answer = self._service.ask(lambda: client.forward(data, "cross_entropy"), "a forward pass")
+        return read_logprobs([answer], [sample])[0]
+
+    def _make_data(self, lengths: Sequence[int], factor: float) -> list[Any]:
+        """Rows of the answer's beginnings; of all but short ones the advantages are 0."""
+        from tinker import types
+
+        data = []
+        for length in lengths:
+            ids, weighed = [*PROMPT, *self._answer[:length]], [0.0] * (len(PROMPT) - 1) + [1.0] * length
+            old = [0.0] * (len(PROMPT) - 1) + list(self._before[:length])
+            inputs = {"target_tokens": np.array(ids[1:], np.int64), "logprobs": np.array(old, np.float32)}
+            inputs["advantages"] = np.array(weighed, np.float32) * (self._advantage * factor if length == SHORT else 0.0)
+            if self._weights:
+                inputs["weights"] = np.array(weighed, np.float32)
+            data.append(types.Datum(model_input=types.ModelInput.from_ints(ids[:-1]), loss_fn_inputs=inputs))
+        return data
+
+    def _measure_effect(
+        self, calls: Sequence[Sequence[int]], *, factor: float = 1.0, clip: float = 0.0, client: Any = None
+    ) -> float:
+        """Train rows of these lengths by one step, and return by how much the short answer has become more likely, in nats.
+
+        With these betas and eps 1, Adam's step is in the direction and of the size of the gradient, as long as that is small.
+        """
+        from tinker import types
+
+        client = client or self._client
+        self._before = self._score(client, self._answer)
+        data = [self._make_data(lengths, factor) for lengths in calls]
+        adam = types.AdamParams(learning_rate=self._rate, beta1=0.0, beta2=0.0, eps=1.0, grad_clip_norm=clip)
+
+        def step() -> None:
+            passes = [client.forward_backward(one, "importance_sampling") for one in data]
+            stepping = client.optim_step(adam)
+            for one in (*passes, stepping):
+                one.result()
+
+        self._service.ask(step, "a training step")
+        return float((self._score(client, self._answer) - self._before)[:SHORT].sum())
+
+    def _find_weights(self) -> None:
+        try:
+            self._measure_effect([[SHORT]])
+        except RunFailed:
+            self._weights = False
+            self._measure_effect([[SHORT]])
+
+    def _measure_reduction(self) -> tuple[Within, Across]:
+        """Return how losses become one, from how far steps go; raises `ConfigError` if that fits no known way."""
+        for _ in range(12):
+            moved = self._measure_effect([[SHORT]])
+            if abs(moved) < LEAST:
+                self._rate, self._advantage = min(10.0, self._rate * 5), self._advantage * (5 if self._rate >= 10 else 1)
+            elif abs(moved) > MOST:
+                self._rate /= 3
+            else:
+                break
+        if moved < 0:
+            self._refuse(f"a step with a positive advantage made the answer less likely, by {-moved:.2g} nats")
+        first = self._measure_effect([[SHORT]])
+        found = [self._measure_effect(calls) for calls in ([[ANSWER, SHORT]], [[SHORT], [SHORT]])]
+        doubled = self._measure_effect([[SHORT]], factor=2.0)
+        self._base = base = (first + self._measure_effect([[SHORT]])) / 2
+        prompt = 0 if self._weights else len(PROMPT) - 1
+        tokens = (SHORT + prompt) / (SHORT + len(self._answer) + 2 * prompt)
+        inside = _choose(found[0] / base, {"sum": 1.0, "rows": 0.5, "tokens": tokens})
+        across = _choose(found[1] / base, {"adds": 2.0, "averages": 1.0})
+        known = _choose(doubled / base, {"linear": 2.0}) and inside and across and (inside, across) != ("sum", "averages")
+        if self._service.options.reduction is not None:
+            return self._service.options.reduction, across or "adds"  # type: ignore[return-value]  # one of its names
+        if not known:
+            self._refuse(
+                f"what it makes of the losses of a call fits no known way: a step on a row moved its log-probability {base:.3g} "
+                f"nats, next to a longer row without advantage by {found[0]:.3g}, in two calls by {found[1]:.3g}, with twice the "
+                f"advantage by {doubled:.3g}. If you know that it takes their sum, set tinker.reduction: sum"
+            )
+        return inside, across  # type: ignore[return-value]  # both are known
+
+    def _resumes_exactly(self) -> bool:
+        name = f"probe-{datetime.now(UTC):%Y%m%d%H%M%S%f}"
+        path = self._service.ask(lambda: self._client.save_state(name), "a saved state").path
+        other = self._service.load_training_client(path, optimizer=True)
+        scores = []
+        for client in (self._client, other):
+            self._measure_effect([[SHORT]], client=client)
+            scores.append(self._score(client, self._answer))
+        return bool(np.array_equal(*scores))
+
+
+def _choose(ratio: float, expected: dict[str, float]) -> str | None:
+    """Return the name of the expected ratio that is near; None if none is."""
+    if not ratio > 0:
+        return None
+    apart = {name: abs(math.log(ratio / value)) for name, value in expected.items()}
+    best = min(apart, key=lambda name: apart[name])
+    return best if apart[best] < NEAR else None
