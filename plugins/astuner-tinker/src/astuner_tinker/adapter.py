@@ -228,7 +228,7 @@ class AdapterTrainer:
             beta2=beta2,
             eps=EPS,
             weight_decay=common.optim.weight_decay,
-            grad_clip_norm=common.grad_clip or 0.0,
+            grad_clip_norm=common.grad_clip,
         )
 
         def work() -> tuple[list[Any], Any]:

@@ -25,7 +25,7 @@ from astuner_tinker.adapter import AdapterTrainer
 from astuner_tinker.checkpoints import forget_states, load_state, save_state
 from astuner_tinker.engine import Served, TinkerEngine
 from astuner_tinker.options import read_options
-from astuner_tinker.probe import ServerFacts, find_facts
+from astuner_tinker.probe import ServerFacts, find_facts, sample_once
 from astuner_tinker.service import Service, connect
 from astuner_tinker.spending import Ledger
 
@@ -82,7 +82,10 @@ class TinkerLearner:
         return self._sample_from(self.base)
 
     def _sample_from(self, client: Any) -> Any:
-        return self.service.ask(client.save_weights_and_get_sampling_client, "the weights to sample from")
+        """Return a sampling client that has sampled: on SkyRL the first sample loads its weights over those in training."""
+        sampler = self.service.ask(client.save_weights_and_get_sampling_client, "the weights to sample from")
+        sample_once(self.service, sampler)
+        return sampler
 
     def score_reference(self, samples: Sequence[Sample]) -> list[NDArray[np.float32]]:
         """Return, per sample, the log-probability of each of its trained tokens under the base."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from attrs import asdict, field, frozen
@@ -28,8 +28,8 @@ HAIR = 1.00001
 """A temperature beside 1, at which a server samples that is greedy at 1."""
 NEAR = 0.2
 """How far the logarithm of a measured ratio may be from the expected one: they differ by 0.4 and more."""
-LEAST, MOST = 0.02, 0.4
-"""Between which a step must move the log-probability of the trained answer to be measured, in nats."""
+FASTEST = 10.0
+"""The largest learning rate that every server takes."""
 
 
 @frozen(kw_only=True)
@@ -110,7 +110,8 @@ class Probe:
         """Make the model."""
         self._service = service
         self._client = service.make_training_client(seed=1)
-        self._rate, self._advantage = 0.1, 1.0
+        self._size = 1.0
+        """Of a step: the learning rate, and beyond the fastest the advantage."""
         self._weights = True
         self._temperature = 1.0
 
@@ -125,7 +126,7 @@ class Probe:
                 f"an answer of {len(tokens)} tokens has {len(logprobs)} log-probabilities, of {ANSWER} that were asked for"
             )
         self._answer = tokens
-        mismatch = float(np.abs(self._score(self._client, tokens) - np.array(logprobs)).max())
+        self._mismatch = mismatch = float(np.abs(self._score(self._client, tokens) - np.array(logprobs)).max())
         if not mismatch < 1:
             self._refuse(f"the log-probabilities of its sampler and its trainer differ by {mismatch:.2g} nats")
         cold, cold_logprobs = self._sample(sampler, seed=7, temperature=0.5)
@@ -158,12 +159,9 @@ class Probe:
         raise ConfigError([Problem(key="tinker.base_url", message=message)])
 
     def _sample(self, sampler: Any, *, seed: int, temperature: float, stop: Sequence[int] = ()) -> tuple[list[int], list[float]]:
-        from tinker import types
-
-        params = types.SamplingParams(max_tokens=ANSWER, seed=seed, temperature=temperature, stop=list(stop) or None)
-        prompt = types.ModelInput.from_ints(list(PROMPT))
-        answer = self._service.ask(lambda: sampler.sample(prompt=prompt, num_samples=1, sampling_params=params), "a sample")
-        found = answer.sequences[0]
+        found = sample_once(
+            self._service, sampler, max_tokens=ANSWER, seed=seed, temperature=temperature, stop=list(stop) or None
+        )
         return list(found.tokens), list(found.logprobs or ())
 
     def _is_greedy(self, sampler: Any) -> bool:
@@ -192,7 +190,7 @@ class Probe:
             ids, weighed = [*PROMPT, *self._answer[:length]], [0.0] * (len(PROMPT) - 1) + [1.0] * length
             old = [0.0] * (len(PROMPT) - 1) + list(self._before[:length])
             inputs = {"target_tokens": np.array(ids[1:], np.int64), "logprobs": np.array(old, np.float32)}
-            inputs["advantages"] = np.array(weighed, np.float32) * (self._advantage * factor if length == SHORT else 0.0)
+            inputs["advantages"] = np.array(weighed, np.float32) * (factor if length == SHORT else 0.0)
             if self._weights:
                 inputs["weights"] = np.array(weighed, np.float32)
             data.append(types.Datum(model_input=types.ModelInput.from_ints(ids[:-1]), loss_fn_inputs=inputs))
@@ -201,25 +199,31 @@ class Probe:
     def _measure_effect(
         self, calls: Sequence[Sequence[int]], *, factor: float = 1.0, clip: float = 0.0, client: Any = None
     ) -> float:
-        """Train rows of these lengths by one step, and return by how much the short answer has become more likely, in nats.
+        """Train rows of these lengths by one step, take it back, and return how much likelier the short answer became, in nats.
 
-        With these betas and eps 1, Adam's step is in the direction and of the size of the gradient, as long as that is small.
+        With these betas and eps 1 Adam's step has the direction and the size of the gradient, as long as that is small.
         """
+        client = client or self._client
+        self._before = before = self._score(client, self._answer)
+        self._step(client, calls, factor, clip)
+        after = self._score(client, self._answer)
+        self._step(client, calls, -factor, clip)
+        return float((after - before)[:SHORT].sum())
+
+    def _step(self, client: Any, calls: Sequence[Sequence[int]], factor: float, clip: float = 0.0) -> None:
         from tinker import types
 
-        client = client or self._client
-        self._before = self._score(client, self._answer)
-        data = [self._make_data(lengths, factor) for lengths in calls]
-        adam = types.AdamParams(learning_rate=self._rate, beta1=0.0, beta2=0.0, eps=1.0, grad_clip_norm=clip)
+        data = [self._make_data(lengths, factor * max(1.0, self._size / FASTEST)) for lengths in calls]
+        rate = min(FASTEST, self._size)
+        adam = types.AdamParams(learning_rate=rate, beta1=0.0, beta2=0.0, eps=1.0, grad_clip_norm=clip)
 
-        def step() -> None:
+        def work() -> None:
             passes = [client.forward_backward(one, "importance_sampling") for one in data]
             stepping = client.optim_step(adam)
             for one in (*passes, stepping):
                 one.result()
 
-        self._service.ask(step, "a training step")
-        return float((self._score(client, self._answer) - self._before)[:SHORT].sum())
+        self._service.ask(work, "a training step")
 
     def _find_weights(self) -> None:
         try:
@@ -229,35 +233,34 @@ class Probe:
             self._measure_effect([[SHORT]])
 
     def _measure_reduction(self) -> tuple[Within, Across]:
-        """Return how losses become one, from how far steps go; raises `ConfigError` if that fits no known way."""
-        for _ in range(12):
-            moved = self._measure_effect([[SHORT]])
-            if abs(moved) < LEAST:
-                self._rate, self._advantage = min(10.0, self._rate * 5), self._advantage * (5 if self._rate >= 10 else 1)
-            elif abs(moved) > MOST:
-                self._rate /= 3
-            else:
+        """Return how losses become one, from how far steps go; raises `ConfigError` if that fits no known way.
+
+        Steps are nearly linear that move log-probabilities little, and measured well that move them by more than rounding does.
+        """
+        target = min(0.5, max(0.01, 20 * self._mismatch))
+        for _ in range(6):
+            self._base = base = self._measure_effect([[SHORT]])
+            if base < 0 or target / 2 < base < target * 2:
                 break
-        if moved < 0:
-            self._refuse(f"a step with a positive advantage made the answer less likely, by {-moved:.2g} nats")
-        first = self._measure_effect([[SHORT]])
-        found = [self._measure_effect(calls) for calls in ([[ANSWER, SHORT]], [[SHORT], [SHORT]])]
+            self._size *= min(100.0, max(0.01, target / max(base, 1e-9)))
+        if base < 0:
+            self._refuse(f"a step with a positive advantage made the answer less likely, by {-base:.2g} nats")
+        mixed, twice = (self._measure_effect(calls) for calls in ([[ANSWER, SHORT]], [[SHORT], [SHORT]]))
         doubled = self._measure_effect([[SHORT]], factor=2.0)
-        self._base = base = (first + self._measure_effect([[SHORT]])) / 2
         prompt = 0 if self._weights else len(PROMPT) - 1
         tokens = (SHORT + prompt) / (SHORT + len(self._answer) + 2 * prompt)
-        inside = _choose(found[0] / base, {"sum": 1.0, "rows": 0.5, "tokens": tokens})
-        across = _choose(found[1] / base, {"adds": 2.0, "averages": 1.0})
-        known = _choose(doubled / base, {"linear": 2.0}) and inside and across and (inside, across) != ("sum", "averages")
+        within = _choose(mixed / base, {"sum": 1.0, "rows": 0.5, "tokens": tokens})
+        across = _choose(twice / base, {"adds": 2.0, "averages": 1.0})
+        known = _choose(doubled / base, {"linear": 2.0}) and within and across and (within, across) != ("sum", "averages")
         if self._service.options.reduction is not None:
-            return self._service.options.reduction, across or "adds"  # type: ignore[return-value]  # one of its names
+            return self._service.options.reduction, cast("Any", across or "adds")
         if not known:
             self._refuse(
                 f"what it makes of the losses of a call fits no known way: a step on a row moved its log-probability {base:.3g} "
-                f"nats, next to a longer row without advantage by {found[0]:.3g}, in two calls by {found[1]:.3g}, with twice the "
-                f"advantage by {doubled:.3g}. If you know that it takes their sum, set tinker.reduction: sum"
+                f"nats, next to a longer row without advantage {mixed:.3g}, in two calls {twice:.3g}, with twice the advantage "
+                f"{doubled:.3g}. If you know that it takes their sum, set tinker.reduction: sum"
             )
-        return inside, across  # type: ignore[return-value]  # both are known
+        return cast("Any", (within, across))
 
     def _resumes_exactly(self) -> bool:
         name = f"probe-{datetime.now(UTC):%Y%m%d%H%M%S%f}"
@@ -265,9 +268,18 @@ class Probe:
         other = self._service.load_training_client(path, optimizer=True)
         scores = []
         for client in (self._client, other):
-            self._measure_effect([[SHORT]], client=client)
+            self._step(client, [[SHORT]], 1.0)
             scores.append(self._score(client, self._answer))
         return bool(np.array_equal(*scores))
+
+
+def sample_once(service: Service, sampler: Any, **params: Any) -> Any:
+    """Return one answer to the probe's prompt, of one token unless `params` say more."""
+    from tinker import types
+
+    sampling, prompt = types.SamplingParams(**{"max_tokens": 1, "seed": 0, **params}), types.ModelInput.from_ints(list(PROMPT))
+    answer = service.ask(lambda: sampler.sample(prompt=prompt, num_samples=1, sampling_params=sampling), "a sample")
+    return answer.sequences[0]
 
 
 def _choose(ratio: float, expected: dict[str, float]) -> str | None:
