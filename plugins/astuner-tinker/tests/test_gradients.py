@@ -66,8 +66,8 @@ class Setting:
             score_reference=lambda samples: self.trainer.score(samples, base),
         )
         twin = ServiceDouble(root / "twin").create_lora_training_client(str(model), rank=options.rank, seed=9)
-        twin.model.load(self.client.model.parameters)
-        self.parameters = twin.model.parameters
+        self.twin = twin.model
+        self.parameters = self.twin.parameters
         local = TrainerOptions(
             lr=1e-2,
             weight_decay=config.trainer_common.optim.weight_decay,
@@ -83,7 +83,8 @@ class Setting:
         self.local = Trainer(twin.model._model, local)
 
     def compare(self, rows: Sequence[TrainRow], step: int, *, rtol: float = 1e-5) -> tuple[dict[str, float], dict[str, float]]:
-        """Train both on the rows; the gradients of every optimizer step must agree."""
+        """Train both on the rows, from the same weights; the gradients of every optimizer step must agree."""
+        self.twin.load(self.client.model.parameters)
         found, expected = [], []
         adam, optimizer = self.client._adam, self.local._optimizer
         original, stepped = adam.step, optimizer.step
