@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tarfile
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import torch
 from peft import PeftModel
 from tinker.types import AdamParams, Datum, ModelInput, SamplingParams
 from tinker_double import Behaviour, SamplingClientDouble, ServiceDouble, TrainingClientDouble
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from transformers import AutoModelForCausalLM
 
 from astuner.contract.schema import Sample
@@ -35,8 +37,8 @@ from astuner_local.trainer.trainer import Trainer
 PROMPT = [72, 101, 108, 108, 111]
 ANSWER = [11, 12, 13, 14, 15, 16, 17, 18]
 ADAM = AdamParams(learning_rate=1e-2, beta1=0.9, beta2=0.999, eps=1e-8)
-LINEAR = AdamParams(learning_rate=1.0, beta1=0.0, beta2=0.0, eps=1e3)
-"""With such an eps a step is the gradient, divided by it."""
+LINEAR = AdamParams(learning_rate=1.0, beta1=0.0, beta2=0.0, eps=1e6)
+"""With such an eps a step is the gradient, divided by it; the first one moves B, which was 0."""
 
 Make = Callable[..., TrainingClientDouble]
 
@@ -239,38 +241,53 @@ def test_optimizer_is_that_of_torch_under_changing_settings(make: Make) -> None:
         torch.testing.assert_close(parameter.detach(), copy.detach(), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("loss", ["importance_sampling", "ppo"])
+@pytest.mark.parametrize("loss", ["importance_sampling", "ppo", "cispo"])
 @pytest.mark.parametrize("aggregation", ["token-mean", "seq-mean-token-mean"])
 def test_gradient_is_that_of_the_local_trainer(make: Make, loss: str, aggregation: Any) -> None:
-    """The same rows leave the same adapters after each of two steps; in the second A has a gradient too."""
-    client = make()
-    adapted = TwinModel(client)
-    trainer = Trainer(adapted.model, TrainerOptions(lr=1e-2, grad_clip=None, loss_agg_mode=aggregation))
-    adam = AdamParams(learning_rate=1e-2, beta1=0.9, beta2=0.999, eps=1e-8)
-    for step in (1, 2):
-        rows = make_rows(client, step)
-        shares = compute_token_shares(rows, aggregation, 1)
-        data = [to_datum(row, share) for row, share in zip(rows, shares, strict=True)]
-        trainer.update(rows, step)
-        client.forward_backward(data, loss)
-        client.optim_step(adam).result()
-        for name, parameter in client.model.parameters.items():
-            torch.testing.assert_close(parameter.detach(), adapted.read(name), rtol=0, atol=1e-6, msg=f"{name}, step {step}")
+    """And one step of AdamW leaves the same weights. B is not 0 here, so that A has a gradient too."""
+    started = trained(make())
+    client = started.service.create_training_client_from_state(started.save_state("started").result().path)
+    twin = TwinModel(client)
+    trainer = Trainer(twin.model, TrainerOptions(lr=1e-4, grad_clip=None, loss_agg_mode=aggregation))
+    rows, before = make_rows(client), read_weights(client)
+    shares = compute_token_shares(rows, aggregation, 1)
+    client.forward_backward([to_datum(row, share) for row, share in zip(rows, shares, strict=True)], loss).result()
+    gradient = torch.cat([parameter.grad.flatten() for parameter in client.model.parameters.values()])
+    with twin.capture() as expected:
+        trainer.update(rows, 1)
+    assert (gradient - expected[0]).abs().max() < 1e-5 * expected[0].abs().max()
+    client.optim_step(AdamParams(learning_rate=1e-4, beta1=0.9, beta2=0.999, eps=1e-8)).result()
+    torch.testing.assert_close(read_weights(client), read_weights(twin.client), rtol=0, atol=1e-6)
+    assert (read_weights(client) - before).abs().max() > 9e-5
 
 
 class TwinModel:
     """Another model with the adapters of a client."""
 
     def __init__(self, client: TrainingClientDouble) -> None:
-        twin = ServiceDouble(client._service.store.root / "twin").create_lora_training_client(client.base_model, rank=4, seed=9)
-        twin.model.load(client.model.parameters)
-        self.model = twin.model._model
-        self.read = lambda name: twin.model.parameters[name].detach()
+        self.client = client.service.create_lora_training_client(client.base_model, rank=4, seed=9)
+        self.client.model.load(client.model.parameters)
+        self.model = self.client.model.peft_model
+
+    @contextmanager
+    def capture(self) -> Iterator[list[torch.Tensor]]:
+        """Collect the gradient of each optimizer step."""
+        found: list[torch.Tensor] = []
+        parameters = self.client.model.parameters.values()
+
+        def add(*_: Any) -> None:
+            found.append(torch.cat([parameter.grad.flatten().clone() for parameter in parameters]))
+
+        hook = register_optimizer_step_pre_hook(add)
+        try:
+            yield found
+        finally:
+            hook.remove()
 
 
-def make_rows(client: TrainingClientDouble, seed: int) -> list[TrainRow]:
+def make_rows(client: TrainingClientDouble) -> list[TrainRow]:
     """Return two groups of three answers, some with a gap of untrained tokens, with the log-probabilities of the client."""
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(0)
     rows = []
     for number in range(6):
         prompt = [*PROMPT, number // 3]
@@ -308,7 +325,7 @@ def test_adapters_start_at_the_base_and_come_from_the_seed(make: Make, tiny_mode
     one, same, other = make(seed=1), make(seed=1), make(seed=2)
     assert torch.equal(read_weights(one), read_weights(same))
     assert not torch.equal(read_weights(one), read_weights(other))
-    base = one._service.create_sampling_client(base_model=str(tiny_model))
+    base = one.service.create_sampling_client(base_model=str(tiny_model))
     found = base.compute_logprobs(ModelInput.from_ints([*PROMPT, *ANSWER])).result()
     assert found[0] is None
     assert found[len(PROMPT) :] == pytest.approx(read_logprobs(other), abs=1e-5)
@@ -453,7 +470,7 @@ def test_resumed_run_is_exact_or_nearly_so(make: Make, exact: bool) -> None:
     client = trained(make(Behaviour(exact_resume=exact)))
     path = client.save_state("state").result().path
     assert path == f"tinker://{client.model_id}/weights/state"
-    service = ServiceDouble(client._service.store.root, client._service.behaviour)
+    service = ServiceDouble(client.service.store.root, client.service.behaviour)
     resumed = service.create_training_client_from_state_with_optimizer(path)
     weights_only = service.create_training_client_from_state(path)
     assert len({client.model_id, resumed.model_id, weights_only.model_id}) == 3
@@ -486,7 +503,7 @@ def test_name_that_exists_is_a_conflict_or_written_over(make: Make) -> None:
         with pytest.raises(tinker.ConflictError, match="already exists"):
             save("a").result()
     assert trained(client).save_state("a", overwrite=True).result().path == first
-    assert read_logprobs(client._service.create_training_client_from_state(first)) == read_logprobs(client)
+    assert read_logprobs(client.service.create_training_client_from_state(first)) == read_logprobs(client)
     careless = make(Behaviour(overwrites=True))
     assert careless.save_state("a").result().path == careless.save_state("a").result().path
 
@@ -494,13 +511,13 @@ def test_name_that_exists_is_a_conflict_or_written_over(make: Make) -> None:
 def test_several_adapters_leave_each_other_alone(make: Make) -> None:
     client = make()
     before = read_logprobs(client)
-    trained(client._service.create_lora_training_client(client.base_model, rank=4, seed=2))
+    trained(client.service.create_lora_training_client(client.base_model, rank=4, seed=2))
     assert read_logprobs(client) == before
 
 
 def test_saved_weights_can_be_sampled_from_and_deleted(make: Make) -> None:
     client = trained(make())
-    service = client._service
+    service = client.service
     paths = [client.save_weights_for_sampler("s").result().path, client.save_state("s").result().path]
     expected = sample(sampler(client))[0].tokens
     for path in paths:
@@ -513,7 +530,7 @@ def test_saved_weights_can_be_sampled_from_and_deleted(make: Make) -> None:
 def test_archive_has_an_adapter_that_names_no_modules(make: Make, tmp_path: Path, tiny_model: Path) -> None:
     client = trained(make())
     path = client.save_weights_for_sampler("s").result().path
-    url = client._service.create_rest_client().get_checkpoint_archive_url_from_tinker_path(path).result().url
+    url = client.service.create_rest_client().get_checkpoint_archive_url_from_tinker_path(path).result().url
     with urllib.request.urlopen(url) as answer, tarfile.open(fileobj=io.BytesIO(answer.read())) as archive:
         archive.extractall(tmp_path / "adapter", filter="data")
     file = tmp_path / "adapter" / "adapter_config.json"
@@ -530,7 +547,7 @@ def test_server_without_downloads(make: Make) -> None:
     client = make(Behaviour(downloads=False))
     path = client.save_state("s").result().path
     with pytest.raises(tinker.NotFoundError):
-        client._service.create_rest_client().get_checkpoint_archive_url_from_tinker_path(path).result()
+        client.service.create_rest_client().get_checkpoint_archive_url_from_tinker_path(path).result()
 
 
 async def _ask(client: TrainingClientDouble) -> tuple[Any, Any, Any]:
@@ -555,7 +572,7 @@ def test_what_is_paid_is_on_disk(make: Make) -> None:
     client.forward([ONE, OTHER], "cross_entropy").result()
     client.forward_backward([OTHER], "cross_entropy").result()
     sampler(client).compute_logprobs(ModelInput.from_ints(PROMPT)).result()
-    service = ServiceDouble(client._service.store.root)
+    service = ServiceDouble(client.service.store.root)
     assert service.counts == {
         "sample_requests": 1, "forward_requests": 1, "forward_backward_requests": 1, "compute_logprobs_requests": 1,
         "prompt_tokens": 10, "sampled_tokens": drawn + 1, "forward_tokens": 12 + 6, "trained_tokens": 6,
@@ -580,11 +597,11 @@ print(client.model_id, *answer.sequences[0].tokens)
 
 def test_another_process_goes_on(make: Make) -> None:
     client = trained(make())
-    path, root = client.save_state("s").result().path, client._service.store.root
+    path, root = client.save_state("s").result().path, client.service.store.root
     command = [sys.executable, "-c", ANOTHER, str(root), path]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["model-2", *map(str, sample(sampler(client))[0].tokens)]
-    assert client._service.counts["sample_requests"] == 2
+    assert client.service.counts["sample_requests"] == 2
 
 
 def test_presets_are_those_of_the_servers() -> None:

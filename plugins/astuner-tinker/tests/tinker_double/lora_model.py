@@ -39,14 +39,14 @@ class LoraModel:
             raise make_error(tinker.BadRequestError, "neither train_mlp nor train_attn: there is nothing to train")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(secrets.randbits(62) if seed is None else seed)
-            self._model = get_peft_model(base, LoraConfig(r=rank, lora_alpha=ALPHA, target_modules=targets)).eval()
-        trained = {name: parameter for name, parameter in self._model.named_parameters() if parameter.requires_grad}
+            self.peft_model = get_peft_model(base, LoraConfig(r=rank, lora_alpha=ALPHA, target_modules=targets)).eval()
+        trained = {name: parameter for name, parameter in self.peft_model.named_parameters() if parameter.requires_grad}
         self.parameters: dict[str, nn.Parameter] = {name.replace(".default.", "."): trained[name] for name in trained}
         """By their names in PEFT's files."""
 
     def compute_logprobs(self, ids: Sequence[int], targets: Tensor) -> Tensor:
         """Return log π of each target [T] after the ids [T] up to its place, at temperature 1."""
-        logits = self._model(input_ids=torch.tensor([list(ids)])).logits[0]  # [T, vocab]
+        logits = self.peft_model(input_ids=torch.tensor([list(ids)])).logits[0]  # [T, vocab]
         return logits.log_softmax(-1).gather(1, targets[:, None])[:, 0]
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -57,4 +57,4 @@ class LoraModel:
 
     def merge(self) -> Any:
         """Return a model of its own that has the adapters in its weights."""
-        return copy.deepcopy(self._model).merge_and_unload().eval()
+        return copy.deepcopy(self.peft_model).merge_and_unload().eval()

@@ -24,7 +24,7 @@ class SamplingClientDouble:
     """Samples from one model; an answer depends on its request alone."""
 
     def __init__(self, service: ServiceDouble, weights: Callable[[], Any]) -> None:
-        self._service, self._behaviour = service, service.behaviour
+        self.service, self._behaviour = service, service.behaviour
         self._weights = weights
 
     def sample(
@@ -38,7 +38,7 @@ class SamplingClientDouble:
         """Return answers with their log-probabilities."""
         if topk_prompt_logprobs:
             raise make_error(tinker.BadRequestError, "topk_prompt_logprobs is not supported")
-        return self._service.submit(self._sample, prompt.to_ints(), num_samples, sampling_params, include_prompt_logprobs)
+        return self.service.submit(self._sample, prompt.to_ints(), num_samples, sampling_params, include_prompt_logprobs)
 
     async def sample_async(self, *args: Any, **options: Any) -> types.SampleResponse:
         """Do the same without blocking."""
@@ -46,7 +46,7 @@ class SamplingClientDouble:
 
     def compute_logprobs(self, prompt: types.ModelInput) -> Future[list[float | None]]:
         """Return log π of each token of a prompt; for its first one None, or nothing."""
-        return self._service.submit(self._compute_logprobs, prompt.to_ints())
+        return self.service.submit(self._compute_logprobs, prompt.to_ints())
 
     async def compute_logprobs_async(self, prompt: types.ModelInput) -> list[float | None]:
         """Do the same without blocking."""
@@ -64,7 +64,7 @@ class SamplingClientDouble:
         greedy = settings.temperature == 0 or (one and self._behaviour.greedy_at_one)
         seeds = [None if greedy else (seed * 1_000_003 + number) % 2**63 for number in range(samples)]
         found = [self._draw(model, prompt, settings, longest=longest, ends=ends, seed=each) for each in seeds]
-        self._service.store.record(
+        self.service.store.record(
             "sample",
             seed=settings.seed,
             samples=samples,
@@ -76,7 +76,7 @@ class SamplingClientDouble:
     def _compute_logprobs(self, prompt: list[int]) -> list[float | None]:
         found = self._score_prompt(self._weights(), prompt)
         # The SDK asks for it as one sampled token.
-        self._service.store.record("compute_logprobs", prompt_tokens=len(prompt), sampled_tokens=1)
+        self.service.store.record("compute_logprobs", prompt_tokens=len(prompt), sampled_tokens=1)
         return [None if np.isnan(value) else value for value in found.tolist()]
 
     @torch.no_grad()

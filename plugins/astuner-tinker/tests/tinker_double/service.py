@@ -121,19 +121,19 @@ class RestClientDouble:
     """Downloads and deletes checkpoints."""
 
     def __init__(self, service: ServiceDouble) -> None:
-        self._service, self._store = service, service.store
+        self.service, self._store = service, service.store
 
     def get_checkpoint_archive_url_from_tinker_path(self, path: str) -> Future[types.CheckpointArchiveUrlResponse]:
         """Return where an archive of the adapter lies; its `adapter_config.json` names no modules, as SkyRL's."""
-        return self._service.submit(self._archive, path)
+        return self.service.submit(self._archive, path)
 
     def delete_checkpoint_from_tinker_path(self, path: str) -> Future[None]:
         """Delete a checkpoint."""
-        return self._service.submit(lambda: shutil.rmtree(self._store.find(path)))
+        return self.service.submit(lambda: shutil.rmtree(self._store.find(path)))
 
     def _archive(self, path: str) -> types.CheckpointArchiveUrlResponse:
         folder = self._store.find(path)
-        if not self._service.behaviour.downloads:
+        if not self.service.behaviour.downloads:
             raise make_error(tinker.NotFoundError, "Not Found")
         settings = self._store.read_settings(path)
         config = {

@@ -27,7 +27,7 @@ class TrainingClientDouble:
         self.model_id = model_id
         self.base_model = base_model
         self.model = model
-        self._service, self._behaviour, self._store = service, service.behaviour, service.store
+        self.service, self._behaviour, self._store = service, service.behaviour, service.store
         self._adam = Adam(model.parameters)
         self._used = False
         self._denominator = 0.0
@@ -71,9 +71,9 @@ class TrainingClientDouble:
     def save_weights_and_get_sampling_client(self) -> SamplingClientDouble:
         """Return a client that samples from the weights of now, or from those of each request where snapshots are live."""
         if self._behaviour.live_snapshots:
-            return SamplingClientDouble(self._service, self.model.merge)
-        snapshot = self._service.submit(self.model.merge).result()
-        return SamplingClientDouble(self._service, lambda: snapshot)
+            return SamplingClientDouble(self.service, self.model.merge)
+        snapshot = self.service.submit(self.model.merge).result()
+        return SamplingClientDouble(self.service, lambda: snapshot)
 
     def load_state(self, path: str) -> APIFuture[types.LoadWeightsResponse]:
         """Take the weights of a saved state."""
@@ -85,7 +85,7 @@ class TrainingClientDouble:
 
     def get_tokenizer(self) -> Any:
         """Return the tokenizer of the base model."""
-        return self._service.load_tokenizer(self.base_model)
+        return self.service.load_tokenizer(self.base_model)
 
     def restore(self, path: str, *, optimizer: bool) -> types.LoadWeightsResponse:
         """Load in the worker's thread."""
@@ -98,7 +98,7 @@ class TrainingClientDouble:
         return types.LoadWeightsResponse(path=path)
 
     def _submit(self, act: Callable[..., Any], *args: Any, **options: Any) -> APIFuture[Any]:
-        return AwaitableConcurrentFuture(self._service.submit(act, *args, **options))
+        return AwaitableConcurrentFuture(self.service.submit(act, *args, **options))
 
     def _write(self, place: str, overwrite: bool, **more: Mapping[str, Any]) -> str:
         tensors = {"adapter_model": self.model.parameters, **more}
@@ -128,7 +128,7 @@ class TrainingClientDouble:
                     summed = compute_losses(loss, logprobs, row, config).sum()
                 if learn and divisor:
                     (summed / divisor).backward()
-                total += float(summed)
+                total += summed.item()
                 outputs.append({"logprobs": types.TensorData.from_torch(logprobs.detach())})
         metrics = {"loss:sum": total} if self._behaviour.reports_loss else {}
         return types.ForwardBackwardOutput(loss_fn_output_type="ArrayRecord", loss_fn_outputs=outputs, metrics=metrics)
