@@ -57,13 +57,18 @@ def make(tiny_model: Path, tmp_path: Path) -> Make:
     return create
 
 
+def build(ids: Sequence[int], targets: Sequence[int], **inputs: Any) -> Datum:
+    """Return a datum of arrays, as the SDK takes them and its types do not say."""
+    arrays: dict[str, Any] = {name: np.array(values, np.float32) for name, values in inputs.items()}
+    arrays["target_tokens"] = np.array(targets, np.int64)
+    return Datum(model_input=ModelInput.from_ints([int(each) for each in ids]), loss_fn_inputs=arrays)
+
+
 def datum(answer: Sequence[int] = ANSWER, **inputs: float | Sequence[float]) -> Datum:
     """Return a prompt with an answer, each input given for the answer's tokens and 0 at the prompt's."""
     ids, prompt = [*PROMPT, *answer], [0.0] * (len(PROMPT) - 1)
     values = {name: [given] * len(answer) if isinstance(given, int | float) else list(given) for name, given in inputs.items()}
-    arrays = {name: np.array([*prompt, *each], np.float32) for name, each in values.items()}
-    targets = np.array(ids[1:], np.int64)
-    return Datum(model_input=ModelInput.from_ints(ids[:-1]), loss_fn_inputs={"target_tokens": targets, **arrays})
+    return build(ids[:-1], ids[1:], **{name: [*prompt, *each] for name, each in values.items()})
 
 
 def policy(answer: Sequence[int] = ANSWER, advantages: float | Sequence[float] = 1.0, **inputs: float | Sequence[float]) -> Datum:
@@ -72,6 +77,10 @@ def policy(answer: Sequence[int] = ANSWER, advantages: float | Sequence[float] =
 
 def read_weights(client: TrainingClientDouble) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in client.model.parameters.values()])
+
+
+def read_gradient(client: TrainingClientDouble) -> torch.Tensor:
+    return torch.cat([parameter.grad.flatten() for parameter in client.model.parameters.values() if parameter.grad is not None])
 
 
 def measure(make: Make, behaviour: Behaviour, *calls: Sequence[Datum], loss: str = "cross_entropy", **adam: Any) -> torch.Tensor:
@@ -93,7 +102,7 @@ def trained(client: TrainingClientDouble, steps: int = 2) -> TrainingClientDoubl
 
 def read_logprobs(client: TrainingClientDouble, answer: Sequence[int] = ANSWER) -> list[float]:
     output = client.forward([datum(answer)], "cross_entropy").result().loss_fn_outputs[0]
-    return output["logprobs"].data[len(PROMPT) - 1 :]
+    return [float(each) for each in output["logprobs"].data[len(PROMPT) - 1 :]]
 
 
 def sample(client: SamplingClientDouble, samples: int = 1, **settings: Any) -> Sequence[Any]:
@@ -161,9 +170,8 @@ def test_what_is_not_supported_is_refused(make: Make, loss: str, config: Any) ->
 
 
 def test_unequal_lengths_are_refused(make: Make) -> None:
-    short = Datum(model_input=ModelInput.from_ints(PROMPT), loss_fn_inputs={"target_tokens": np.array([1, 2], np.int64)})
     with pytest.raises(tinker.BadRequestError, match=r"not of length 5 \['target_tokens'\]"):
-        make().forward([short], "cross_entropy").result()
+        make().forward([build(PROMPT, [1, 2])], "cross_entropy").result()
 
 
 @pytest.mark.parametrize(
@@ -252,7 +260,7 @@ def test_gradient_is_that_of_the_local_trainer(make: Make, loss: str, aggregatio
     rows, before = make_rows(client), read_weights(client)
     shares = compute_token_shares(rows, aggregation, 1)
     client.forward_backward([to_datum(row, share) for row, share in zip(rows, shares, strict=True)], loss).result()
-    gradient = torch.cat([parameter.grad.flatten() for parameter in client.model.parameters.values()])
+    gradient = read_gradient(client)
     with twin.capture() as expected:
         trainer.update(rows, 1)
     assert (gradient - expected[0]).abs().max() < 1e-5 * expected[0].abs().max()
@@ -273,10 +281,9 @@ class TwinModel:
     def capture(self) -> Iterator[list[torch.Tensor]]:
         """Collect the gradient of each optimizer step."""
         found: list[torch.Tensor] = []
-        parameters = self.client.model.parameters.values()
 
         def add(*_: Any) -> None:
-            found.append(torch.cat([parameter.grad.flatten().clone() for parameter in parameters]))
+            found.append(read_gradient(self.client))
 
         hook = register_optimizer_step_pre_hook(add)
         try:
@@ -294,10 +301,7 @@ def make_rows(client: TrainingClientDouble) -> list[TrainRow]:
         ids = np.array([*prompt, *draw.integers(0, 200, 4 + 2 * number)], np.int32)
         mask = np.arange(len(ids)) >= len(prompt)
         mask[len(prompt) + 1 : len(prompt) + 1 + number % 2] = False
-        data = Datum(
-            model_input=ModelInput.from_ints(ids[:-1].tolist()), loss_fn_inputs={"target_tokens": ids[1:].astype(np.int64)}
-        )
-        found = client.forward([data], "cross_entropy").result().loss_fn_outputs[0]["logprobs"].data
+        found = client.forward([build(ids[:-1], ids[1:])], "cross_entropy").result().loss_fn_outputs[0]["logprobs"].data
         logprobs = np.where(mask, [0.0, *found], 0.0).astype(np.float32)
         sample = Sample(
             episode_id=f"e{number}",
@@ -317,8 +321,7 @@ def to_datum(row: TrainRow, share: float) -> Datum:
     sample = row.sample
     advantages = np.zeros(len(sample.ids), np.float32)
     advantages[sample.mask] = row.spread() * share
-    inputs = {"target_tokens": sample.ids[1:].astype(np.int64), "logprobs": sample.logprobs[1:], "advantages": advantages[1:]}
-    return Datum(model_input=ModelInput.from_ints(sample.ids[:-1].tolist()), loss_fn_inputs=inputs)
+    return build(sample.ids[:-1], sample.ids[1:], logprobs=sample.logprobs[1:], advantages=advantages[1:])
 
 
 def test_adapters_start_at_the_base_and_come_from_the_seed(make: Make, tiny_model: Path) -> None:

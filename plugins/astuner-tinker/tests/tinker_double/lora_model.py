@@ -24,7 +24,8 @@ def load_base(folder: str) -> Any:
     """Return the base model of a local folder."""
     if not (Path(folder) / "config.json").is_file():
         raise make_error(tinker.BadRequestError, f"base model {folder} is not served")
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    # In evaluation mode, as transformers loads it.
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
 class LoraModel:
@@ -46,7 +47,7 @@ class LoraModel:
 
     def compute_logprobs(self, ids: Sequence[int], targets: Tensor) -> Tensor:
         """Return log π of each target [T] after the ids [T] up to its place, at temperature 1."""
-        logits = self.peft_model(input_ids=torch.tensor([list(ids)])).logits[0]  # [T, vocab]
+        logits: Tensor = self.peft_model(input_ids=torch.tensor([list(ids)])).logits[0]  # [T, vocab]
         return logits.log_softmax(-1).gather(1, targets[:, None])[:, 0]
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -57,4 +58,4 @@ class LoraModel:
 
     def merge(self) -> Any:
         """Return a model of its own that has the adapters in its weights."""
-        return copy.deepcopy(self.peft_model).merge_and_unload().eval()
+        return copy.deepcopy(self.peft_model).merge_and_unload()

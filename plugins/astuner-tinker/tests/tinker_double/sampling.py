@@ -42,7 +42,8 @@ class SamplingClientDouble:
 
     async def sample_async(self, *args: Any, **options: Any) -> types.SampleResponse:
         """Do the same without blocking."""
-        return await AwaitableConcurrentFuture(self.sample(*args, **options))
+        answer: types.SampleResponse = await AwaitableConcurrentFuture(self.sample(*args, **options))
+        return answer
 
     def compute_logprobs(self, prompt: types.ModelInput) -> Future[list[float | None]]:
         """Return log π of each token of a prompt; for its first one None, or nothing."""
@@ -50,7 +51,8 @@ class SamplingClientDouble:
 
     async def compute_logprobs_async(self, prompt: types.ModelInput) -> list[float | None]:
         """Do the same without blocking."""
-        return await AwaitableConcurrentFuture(self.compute_logprobs(prompt))
+        found: list[float | None] = await AwaitableConcurrentFuture(self.compute_logprobs(prompt))
+        return found
 
     def _sample(self, prompt: list[int], samples: int, settings: types.SamplingParams, of_prompt: bool) -> types.SampleResponse:
         model = self._weights()
@@ -102,7 +104,8 @@ class SamplingClientDouble:
         generator = None if seed is None else torch.Generator().manual_seed(seed)
         tokens: list[int] = []
         logprobs: list[float] = []
-        cache, ids, reason = None, list(prompt), "length"
+        cache, ids = None, list(prompt)
+        reason: types.StopReason = "length"
         while len(tokens) < longest:
             out = model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True)
             cache, logits = out.past_key_values, out.logits[0, -1]

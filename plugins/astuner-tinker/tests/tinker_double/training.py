@@ -127,7 +127,7 @@ class TrainingClientDouble:
                     logprobs = self.model.compute_logprobs(row.ids, row.inputs["target_tokens"])
                     summed = compute_losses(loss, logprobs, row, config).sum()
                 if learn and divisor:
-                    (summed / divisor).backward()
+                    torch.autograd.backward(summed / divisor)
                 total += summed.item()
                 outputs.append({"logprobs": types.TensorData.from_torch(logprobs.detach())})
         metrics = {"loss:sum": total} if self._behaviour.reports_loss else {}
