@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tarfile
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,10 @@ def make(tiny_model: Path, tmp_path: Path) -> Make:
     return create
 
 
-def build(ids: Sequence[int], targets: Sequence[int], **inputs: Any) -> Datum:
+def build(ids: Iterable[Any], targets: Iterable[Any], **inputs: Any) -> Datum:
     """Return a datum of arrays, as the SDK takes them and its types do not say."""
     arrays: dict[str, Any] = {name: np.array(values, np.float32) for name, values in inputs.items()}
-    arrays["target_tokens"] = np.array(targets, np.int64)
+    arrays["target_tokens"] = np.array(list(targets), np.int64)
     return Datum(model_input=ModelInput.from_ints([int(each) for each in ids]), loss_fn_inputs=arrays)
 
 
@@ -167,6 +167,11 @@ def test_weights_are_refused_for_the_policy_only(make: Make) -> None:
 def test_what_is_not_supported_is_refused(make: Make, loss: str, config: Any) -> None:
     with pytest.raises(tinker.BadRequestError, match="is not supported"):
         make().forward_backward([policy()], loss, config).result()
+
+
+def test_call_without_rows_is_refused(make: Make) -> None:
+    with pytest.raises(ValueError, match="No data provided"):
+        make().forward_backward([], "ppo")
 
 
 def test_unequal_lengths_are_refused(make: Make) -> None:

@@ -43,6 +43,8 @@ class TrainingClientDouble:
         self, data: Sequence[types.Datum], loss_fn: str, loss_fn_config: Mapping[str, float] | None = None
     ) -> APIFuture[types.ForwardBackwardOutput]:
         """Do the same, and add the gradient of the loss to what the next `optim_step` takes."""
+        if not data:
+            raise ValueError("No data provided")
         return self._submit(self._pass, list(data), loss_fn, loss_fn_config, learn=True)
 
     def optim_step(self, adam_params: types.AdamParams) -> APIFuture[types.OptimStepResponse]:
