@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar
 
-from astuner.contract.errors import RunFailed
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, SettledValue, TaskSource
 from astuner.contract.schema import Event
 from astuner.runs.training import LOOP_HONOURS, LOSS_HONOURS
@@ -91,13 +90,10 @@ class TinkerBackbone:
 
         checkpoint = checkpoint_to_resume(run, control)
         with open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=tasks.total_steps) as learner:
+            learner.ledger.check()
             yield from train(run, tasks, recipe, SpendControl(control, learner.ledger), learner)
-            ledger = learner.ledger
-            if ledger.is_spent and learner.step < tasks.total_steps and not control.stop:
-                spent = f"${ledger.cost:.2f} are spent, of tinker.max_spend: {ledger.limit:g}"
-                raise RunFailed(
-                    f"{spent}. The last whole step is saved; raise the limit and continue with --resume", resumable=True
-                )
+            if learner.step < tasks.total_steps and not control.stop:
+                learner.ledger.check()
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control

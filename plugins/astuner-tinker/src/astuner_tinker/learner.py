@@ -11,6 +11,7 @@ from zlib import crc32
 
 import numpy as np
 import torch
+from attrs import evolve
 from numpy.typing import NDArray
 
 from astuner.contract.errors import ConfigError, Problem
@@ -44,6 +45,7 @@ class TinkerLearner:
     traits: ClassVar[LearnerTraits] = LearnerTraits(
         serves_weights=True,
         brings_engine=True,
+        adjusts_sampling=True,
         compares_with_reference=True,
         records_tokens=True,
         weighs_streams=True,
@@ -69,6 +71,10 @@ class TinkerLearner:
     def own_engine(self) -> TinkerEngine:
         """Make the engine, with the weights of now."""
         return TinkerEngine(self.weights(), self.service, self.facts, self.ledger, self.run.config.rollout.max_model_len)
+
+    def sampling(self, configured: Sampling) -> Sampling:
+        """Return the distribution that the server trains."""
+        return evolve(configured, temperature=1.0, top_p=1.0, top_k=-1)
 
     def weights(self) -> Served:
         """Return a sampling client for each target, and for all others one of the base."""

@@ -98,7 +98,7 @@ def _check_whole(name: str, whole: float) -> Any:
         if value != whole and not (name == "top_k" and value <= 0):
             raise ValueError(
                 f"a Tinker server trains the distribution of temperature 1 over all tokens, so episodes are sampled from it: "
-                f"{name} must be {whole:g}. Validation may use others (trainer_common.val_temperature)"
+                f"remove the key, or set {whole:g}. Validation may use others (rollout.val_kwargs)"
             )
         return whole
 
@@ -111,9 +111,9 @@ ALIGNMENT = Alignment(
     root="tinker",
     rows=(
         Row("model.lora_rank", "rank", value=_check_rank, only_if_set=True),
-        Row("rollout.temperature", "temperature", value=_check_whole("temperature", 1.0)),
-        Row("rollout.top_p", "top_p", value=_check_whole("top_p", 1.0)),
-        Row("rollout.top_k", "top_k", value=_check_whole("top_k", -1)),
+        Row("rollout.temperature", "temperature", value=_check_whole("temperature", 1.0), only_if_set=True),
+        Row("rollout.top_p", "top_p", value=_check_whole("top_p", 1.0), only_if_set=True),
+        Row("rollout.top_k", "top_k", value=_check_whole("top_k", -1), only_if_set=True),
     ),
     defaults=_list_defaults,
     frozen=dict.fromkeys(("temperature", "top_p", "top_k"), SAMPLED),

@@ -210,12 +210,14 @@ class Probe:
         self._step(client, calls, -factor, clip)
         return float((after - before)[:SHORT].sum())
 
-    def _step(self, client: Any, calls: Sequence[Sequence[int]], factor: float, clip: float = 0.0) -> None:
+    def _step(
+        self, client: Any, calls: Sequence[Sequence[int]], factor: float, clip: float = 0.0, betas: tuple[float, float] = (0, 0)
+    ) -> None:
         from tinker import types
 
         data = [self._make_data(lengths, factor * max(1.0, self._size / FASTEST)) for lengths in calls]
         rate = min(FASTEST, self._size)
-        adam = types.AdamParams(learning_rate=rate, beta1=0.0, beta2=0.0, eps=1.0, grad_clip_norm=clip)
+        adam = types.AdamParams(learning_rate=rate, beta1=betas[0], beta2=betas[1], eps=1.0, grad_clip_norm=clip)
 
         def work() -> None:
             passes = [client.forward_backward(one, "importance_sampling") for one in data]
@@ -263,12 +265,13 @@ class Probe:
         return cast("Any", (within, across))
 
     def _resumes_exactly(self) -> bool:
+        self._step(self._client, [[SHORT]], 1.0, betas=(0.9, 0.999))
         name = f"probe-{datetime.now(UTC):%Y%m%d%H%M%S%f}"
         path = self._service.ask(lambda: self._client.save_state(name), "a saved state").path
         other = self._service.load_training_client(path, optimizer=True)
         scores = []
         for client in (self._client, other):
-            self._step(client, [[SHORT]], 1.0)
+            self._step(client, [[SHORT]], 1.0, betas=(0.9, 0.999))
             scores.append(self._score(client, self._answer))
         return bool(np.array_equal(*scores))
 

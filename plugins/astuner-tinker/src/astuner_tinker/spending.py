@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import define, field
 
+from astuner.contract.errors import RunFailed
 from astuner.contract.protocols import RunInfo
 from astuner.runs.store.directory import RunDirectory
 from astuner_tinker.options import Options, Prices, find_url
@@ -63,6 +64,12 @@ class Ledger:
     def is_spent(self) -> bool:
         """Whether the limit is reached."""
         return self.limit is not None and self.cost >= self.limit
+
+    def check(self) -> None:
+        """Raise `RunFailed` if the limit is reached."""
+        if self.is_spent:
+            spent = f"${self.cost:.2f} are spent, of tinker.max_spend: {self.limit:g}"
+            raise RunFailed(f"{spent}. The last whole step is saved; raise the limit and continue with --resume", resumable=True)
 
     def add(self, **counts: int) -> None:
         """Count tokens by kind."""
