@@ -80,7 +80,7 @@ class Setting:
             kl_loss_coef=loss.kl_loss_coef,
             kl_loss_type=loss.kl_loss_type,
         )
-        self.local = Trainer(twin.model._model, local)
+        self.local = Trainer(twin.model.peft_model, local)
 
     def compare(self, rows: Sequence[TrainRow], step: int, *, rtol: float = 1e-5) -> tuple[dict[str, float], dict[str, float]]:
         """Train both on the rows, from the same weights; the gradients of every optimizer step must agree."""

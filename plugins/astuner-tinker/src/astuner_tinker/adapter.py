@@ -12,11 +12,13 @@ import numpy as np
 import torch
 from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
+from torch import Tensor
 
 from astuner.contract.protocols import RunInfo, TrainedTokens
 from astuner.contract.schema import Sample
 from astuner.episodes.judging.advantages import WeightedSample
 from astuner.runs.training import (
+    Aggregation,
     LossOptions,
     PpoClip,
     TokenStreams,
@@ -27,11 +29,10 @@ from astuner.runs.training import (
     stack_token_values,
     token_terms,
 )
-from astuner.runs.training.minibatches import Aggregation
 from astuner.runs.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner.runs.training.token_values import STACKED, TokenValues, join_passes
 from astuner_tinker.probe import ServerFacts
-from astuner_tinker.rows import Row, make_scoring_data, make_training_data, read_logprobs
+from astuner_tinker.rows import make_scoring_data, make_training_data, read_logprobs
 from astuner_tinker.service import Service
 from astuner_tinker.spending import Ledger
 
@@ -43,28 +44,22 @@ Logprobs = list[NDArray[np.float32]]
 
 @frozen(kw_only=True, eq=False)
 class Batch:
-    """The rows of one optimizer step that have a gradient."""
+    """The rows of one optimizer step that have a gradient, and of their trained tokens: tensors [tokens]."""
 
-    rows: Sequence[WeightedSample]
+    samples: Sequence[Sample]
     numbers: Sequence[int]
     """Which rows of the step these are."""
-    shares: torch.Tensor
-    """[tokens] factors of the tokens' losses"""
-    advantages: torch.Tensor
-    sampler: torch.Tensor
-    owners: torch.Tensor
-    """[tokens] the row of each token"""
+    shares: Tensor
+    """Factors of the losses."""
+    advantages: Tensor
+    sampler: Tensor
+    owners: Tensor
+    """The row of each."""
     streams: TokenStreams | None
 
-    @property
-    def samples(self) -> list[Sample]:
-        """Of the rows."""
-        return [row.sample for row in self.rows]
-
-    def split(self, values: torch.Tensor) -> list[NDArray[np.float64]]:
+    def split(self, values: Tensor) -> list[NDArray[np.float64]]:
         """Return values of the tokens row by row."""
-        ends = np.cumsum([row.sample.trained for row in self.rows])
-        return np.split(values.double().numpy(), ends[:-1])
+        return np.split(values.double().numpy(), np.cumsum([sample.trained for sample in self.samples])[:-1])
 
 
 @define(eq=False, kw_only=True)
@@ -139,7 +134,7 @@ class AdapterTrainer:
             stack = stack_token_values(now, terms, None).numpy()
             if old is None:
                 stack[STACKED.index("ratios")] = 1.0  # to the weights that the step began with
-            passes.append((batch.numbers, TokenValues.from_stack(stack, [row.sample.trained for row in batch.rows])))
+            passes.append((batch.numbers, TokenValues.from_stack(stack, [sample.trained for sample in batch.samples])))
         self.step = step
         self._values = join_passes(passes, len(rows)) if record else None
         known = [norm for norm in norms if norm is not None]
@@ -159,73 +154,57 @@ class AdapterTrainer:
         counted = compute_token_shares(part, self.aggregation, self.run.config.data.max_response_length)
         shares = dict(zip(map(id, part), counted, strict=True))
         trained = np.array([row.sample.trained for row in live])
-        streams = None
-        if any(row.others for row in live):
-            joined = {
-                name: torch.from_numpy(
-                    np.concatenate([row.others.get(name, np.zeros(row.sample.trained)) for row in live])
-                ).float()
-                for name in ("likelihood", "divergence", "reference")
-            }
-            streams = TokenStreams(**joined)
+
+        def join_stream(name: str) -> Tensor:
+            return _join([row.others.get(name, np.zeros(row.sample.trained)) for row in live])
+
+        names = ("likelihood", "divergence", "reference")
         return Batch(
-            rows=live,
+            samples=[row.sample for row in live],
             numbers=[numbers[id(row)] for row in live],
-            shares=torch.from_numpy(np.repeat([shares[id(row)] for row in live], trained)).float(),
-            advantages=torch.from_numpy(np.concatenate([row.spread() for row in live])).float(),
-            sampler=torch.from_numpy(np.concatenate([row.sample.logprobs[row.sample.mask] for row in live])).float(),
+            shares=_join([np.repeat([shares[id(row)] for row in live], trained)]),
+            advantages=_join([row.spread() for row in live]),
+            sampler=_join([row.sample.logprobs[row.sample.mask] for row in live]),
             owners=torch.from_numpy(np.repeat(np.arange(len(live)), trained)),
-            streams=streams,
+            streams=TokenStreams(**{name: join_stream(name) for name in names}) if any(row.others for row in live) else None,
         )
 
-    def _train_by_server(self, batch: Batch, lr: float) -> tuple[torch.Tensor, TokenTerms, float | None]:
+    def _train_by_server(self, batch: Batch, lr: float) -> tuple[Tensor, TokenTerms, float | None]:
         """Let the server compute the loss, whose ratio is that to the sampler."""
-        common, plain = self.run.config.trainer_common, self.service.options.loss == "importance_sampling"
-        bounds = {"clip_low_threshold": 1 - common.clip_ratio_low, "clip_high_threshold": 1 + common.clip_ratio_high}
-        weights = batch.split(batch.advantages * batch.shares)
-        answers, norm = self._make_step(batch, batch.split(batch.sampler), weights, lr, *(() if plain else ("ppo", bounds)))
-        now = _join(read_logprobs(answers, batch.samples))
+        common = self.run.config.trainer_common
+        low, high, name = common.clip_ratio_low, common.clip_ratio_high, "ppo"
+        if self.service.options.loss == "importance_sampling":
+            low, high, name = 1.0, math.inf, "importance_sampling"
+        bounds = {"clip_low_threshold": 1 - low, "clip_high_threshold": 1 + high} if name == "ppo" else None
+        now, norm = self._make_step(batch, batch.sampler, batch.advantages * batch.shares, lr, name, bounds)
         # The server has no dual clip, and importance sampling none at all.
-        low, high = (1.0, math.inf) if plain else (common.clip_ratio_low, common.clip_ratio_high)
         clip = PpoClip(clip_ratio_low=low, clip_ratio_high=high, clip_ratio_c=math.inf)
         return now, self._compute_terms(batch, now, batch.sampler, evolve(self.loss, policy_loss=clip), trainer=now), norm
 
-    def _train_computed(self, batch: Batch, now: torch.Tensor, old: torch.Tensor, lr: float) -> tuple[TokenTerms, float | None]:
+    def _train_computed(self, batch: Batch, now: Tensor, old: Tensor, lr: float) -> tuple[TokenTerms, float | None]:
         """Compute the loss here, and send its gradient: at a ratio of 1 importance sampling has the gradient -A·∇log π."""
         terms = self._compute_terms(batch, now, old, self.loss)
-        _, norm = self._make_step(batch, batch.split(now), batch.split(-terms.slope), lr)
-        return terms, norm
+        return terms, self._make_step(batch, now, -terms.slope, lr, "importance_sampling")[1]
 
     def _compute_terms(
-        self, batch: Batch, now: torch.Tensor, old: torch.Tensor, loss: LossOptions, trainer: torch.Tensor | None = None
+        self, batch: Batch, now: Tensor, old: Tensor, loss: LossOptions, trainer: Tensor | None = None
     ) -> TokenTerms:
         tokens = TrainedTokens(logp=now, old=old, sampler=batch.sampler, advantages=batch.advantages, samples=batch.owners)
         reference = _join(self.score_reference(batch.samples)) if self.loss.kl_loss_coef else None
         return token_terms(tokens, shares=batch.shares, options=loss, reference=reference, trainer=trainer, streams=batch.streams)
 
     def _make_step(
-        self,
-        batch: Batch,
-        old: Sequence[NDArray[np.float64]],
-        advantages: Sequence[NDArray[np.float64]],
-        lr: float,
-        loss: str = "importance_sampling",
-        bounds: dict[str, float] | None = None,
-    ) -> tuple[list[Any], float | None]:
-        """Ask for gradient and optimizer step together, and return the answers to the passes, and the gradient's norm if told."""
+        self, batch: Batch, old: Tensor, weights: Tensor, lr: float, loss: str, bounds: dict[str, float] | None = None
+    ) -> tuple[Tensor, float | None]:
+        """Ask for gradient and optimizer step together; return log π before it, and the gradient's norm if it is told."""
         from tinker import types
 
         common = self.run.config.trainer_common
-        rows = [
-            Row(sample=sample, logprobs=logprobs.astype(np.float32), advantages=values)
-            for sample, logprobs, values in zip(batch.samples, old, advantages, strict=True)
-        ]
-        data = make_training_data(rows, self.facts)
-        beta1, beta2 = common.optim.betas
+        data = make_training_data(batch.samples, batch.split(old), batch.split(weights), self.facts)
         adam = types.AdamParams(
             learning_rate=lr,
-            beta1=beta1,
-            beta2=beta2,
+            beta1=common.optim.betas[0],
+            beta2=common.optim.betas[1],
             eps=EPS,
             weight_decay=common.optim.weight_decay,
             grad_clip_norm=common.grad_clip,
@@ -239,8 +218,8 @@ class AdapterTrainer:
         answers, stepped = self.service.ask(work, "a training step")
         self.ledger.add(train=sum(len(sample.ids) for sample in batch.samples))
         told = [value for name, value in (stepped.metrics or {}).items() if "norm" in name]
-        return answers, float(told[0]) if told else None
+        return _join(read_logprobs(answers, batch.samples)), float(told[0]) if told else None
 
 
-def _join(values: Sequence[NDArray[Any]]) -> torch.Tensor:
+def _join(values: Sequence[NDArray[Any]]) -> Tensor:
     return torch.from_numpy(np.concatenate(values).astype(np.float32))

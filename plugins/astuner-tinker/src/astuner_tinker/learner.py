@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from zlib import crc32
 
 import numpy as np
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 FACTS = "tinker"
 """The field of the run's state with what was measured of the server."""
-
-Given = TypeVar("Given")
 
 
 class TinkerLearner:
@@ -100,12 +98,13 @@ class TinkerLearner:
     def reference_kl(self, samples: Sequence[Sample]) -> list[NDArray[np.float64]]:
         """Return, per sample, the divergence from the base at each of its trained tokens."""
         kind = self.run.config.trainer_common.algorithm.kl_penalty
-
-        def compare(trainer: AdapterTrainer, own: list[Sample]) -> list[NDArray[np.float64]]:
-            pairs = zip(trainer.score(own), self.score_reference(own), strict=True)
-            return [divergence(torch.from_numpy(now), torch.from_numpy(base), kind).double().numpy() for now, base in pairs]
-
-        return self._spread(samples, lambda sample: sample, compare)
+        found: dict[int, NDArray[np.float64]] = {}
+        for tag, places in self._find_places(samples).items():
+            own = [samples[number] for number in places]
+            pairs = zip(self.trainers[tag].score(own), self.score_reference(own), strict=True) if own else ()
+            values = [divergence(torch.from_numpy(now), torch.from_numpy(base), kind).double().numpy() for now, base in pairs]
+            found.update(zip(places, values, strict=True))
+        return [found[number] for number in range(len(samples))]
 
     def score_with(self, model: str, samples: Sequence[Sample], sampling: Sampling) -> list[NDArray[np.float64]]:
         """Return, per sample, the base's log-probability of each of its trained tokens."""
@@ -142,16 +141,6 @@ class TinkerLearner:
     def _find_places(self, samples: Sequence[Sample]) -> dict[str, list[int]]:
         one = next(iter(self.trainers)) == ""
         return {tag: [n for n, sample in enumerate(samples) if one or sample.target_tag == tag] for tag in self.trainers}
-
-    def _spread(
-        self, given: Sequence[Given], of: Callable[[Given], Sample], ask: Callable[[AdapterTrainer, list[Given]], Sequence[Any]]
-    ) -> list[Any]:
-        """Ask each trainer about its own samples, and return the answers in the order of all."""
-        found: dict[int, Any] = {}
-        for tag, own in self._find_places([of(one) for one in given]).items():
-            if own:
-                found.update(zip(own, ask(self.trainers[tag], [given[number] for number in own]), strict=True))
-        return [found[number] for number in range(len(given))]
 
 
 def _combine(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

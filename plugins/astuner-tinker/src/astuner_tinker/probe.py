@@ -11,12 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 from attrs import asdict, field, frozen
+from numpy.typing import NDArray
 
 from astuner.contract.errors import ConfigError, Problem, RunFailed
 from astuner.contract.schema import Sample
 from astuner.settings.config.structuring import make_converter
 from astuner.shared.user_cache import keep_cached, read_cached
-from astuner_tinker.rows import Across, Within, make_scoring_data, read_logprobs
+from astuner_tinker.rows import Across, Within, make_datum, make_scoring_data, read_logprobs
 from astuner_tinker.service import Service
 
 PROMPT = (10, 11, 12, 13, 14)
@@ -169,32 +170,23 @@ class Probe:
         warm, beside = ([self._sample(sampler, seed=s, temperature=t)[0] for s in range(1, 5)] for t in (1.0, HAIR))
         return all(one == best for one in warm) and any(one != best for one in beside)
 
-    def _make_sample(self, tokens: Sequence[int], trained: int) -> Sample:
-        ids = np.array([*PROMPT, *tokens[: max(trained, 1)]], np.int32)
-        mask = np.arange(len(ids)) >= len(PROMPT)
-        zeros = np.zeros(len(ids), np.float32)
+    def _make_sample(self, tokens: Sequence[int]) -> Sample:
+        ids = np.array([*PROMPT, *tokens], np.int32)
+        mask, zeros = np.arange(len(ids)) >= len(PROMPT), np.zeros(len(ids), np.float32)
         return Sample(episode_id="probe", task_id="probe", repeat=0, agent="probe", ids=ids, mask=mask, logprobs=zeros, calls=())
 
-    def _score(self, client: Any, tokens: Sequence[int]) -> Any:
-        sample = self._make_sample(tokens, len(tokens))
-        (data,) = make_scoring_data([sample])
-        answer = self._service.ask(lambda: client.forward(data, "cross_entropy"), "a forward pass")
-        return read_logprobs([answer], [sample])[0]
+    def _score(self, client: Any, tokens: Sequence[int]) -> NDArray[np.float32]:
+        data = make_scoring_data([sample := self._make_sample(tokens)])[0]
+        return read_logprobs([self._service.ask(lambda: client.forward(data, "cross_entropy"), "a forward pass")], [sample])[0]
 
-    def _make_data(self, lengths: Sequence[int], factor: float) -> list[Any]:
-        """Rows of the answer's beginnings; of all but short ones the advantages are 0."""
-        from tinker import types
-
-        data = []
-        for length in lengths:
-            ids, weighed = [*PROMPT, *self._answer[:length]], [0.0] * (len(PROMPT) - 1) + [1.0] * length
-            old = [0.0] * (len(PROMPT) - 1) + list(self._before[:length])
-            inputs = {"target_tokens": np.array(ids[1:], np.int64), "logprobs": np.array(old, np.float32)}
-            inputs["advantages"] = np.array(weighed, np.float32) * (factor if length == SHORT else 0.0)
-            if self._weights:
-                inputs["weights"] = np.array(weighed, np.float32)
-            data.append(types.Datum(model_input=types.ModelInput.from_ints(ids[:-1]), loss_fn_inputs=inputs))
-        return data
+    def _make_row(self, length: int, advantage: float) -> Any:
+        """Return a row of the answer's beginning; only the short one counts."""
+        return make_datum(
+            self._make_sample(self._answer[:length]),
+            weights=1.0 if self._weights else None,
+            logprobs=self._before[:length],
+            advantages=advantage if length == SHORT else 0.0,
+        )
 
     def _measure_effect(
         self, calls: Sequence[Sequence[int]], *, factor: float = 1.0, clip: float = 0.0, client: Any = None
@@ -215,8 +207,8 @@ class Probe:
     ) -> None:
         from tinker import types
 
-        data = [self._make_data(lengths, factor * max(1.0, self._size / FASTEST)) for lengths in calls]
-        rate = min(FASTEST, self._size)
+        advantage, rate = factor * max(1.0, self._size / FASTEST), min(FASTEST, self._size)
+        data = [[self._make_row(length, advantage) for length in lengths] for lengths in calls]
         adam = types.AdamParams(learning_rate=rate, beta1=betas[0], beta2=betas[1], eps=1.0, grad_clip_norm=clip)
 
         def work() -> None:
@@ -262,7 +254,7 @@ class Probe:
                 f"nats, next to a longer row without advantage {mixed:.3g}, in two calls {twice:.3g}, with twice the advantage "
                 f"{doubled:.3g}. If you know that it takes their sum, set tinker.reduction: sum"
             )
-        return cast("Any", (within, across))
+        return cast("Within", within), cast("Across", across)
 
     def _resumes_exactly(self) -> bool:
         self._step(self._client, [[SHORT]], 1.0, betas=(0.9, 0.999))
@@ -273,7 +265,7 @@ class Probe:
         for client in (self._client, other):
             self._step(client, [[SHORT]], 1.0, betas=(0.9, 0.999))
             scores.append(self._score(client, self._answer))
-        return bool(np.array_equal(*scores))
+        return np.array_equal(scores[0], scores[1])
 
 
 def sample_once(service: Service, sampler: Any, **params: Any) -> Any:
