@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from tinker_double import Behaviour, ServiceDouble
+from tinker_double.service import RestClientDouble
+from tinker_double.training import TrainingClientDouble
 
 from astuner.contract.errors import ConfigError, RunFailed
 from astuner.contract.schema import StepReport
@@ -177,12 +181,30 @@ def test_states_of_checkpoints_that_are_gone_are_deleted(tmp_path: Path, tiny_mo
     assert len(left) == len(state["tinker_saved"])
 
 
-@pytest.mark.parametrize("when", ["download", "export"])
-def test_exported_adapters_are_whole(tmp_path: Path, tiny_model: Path, serve: Serve, when: str) -> None:
+def offer_files(monkeypatch: pytest.MonkeyPatch, double: ServiceDouble, directory: Path) -> None:
+    """Have the double offer what newer SDKs download: an address for each file, in place of an archive."""
+
+    def list_files(client: Any, path: str) -> Any:
+        with tarfile.open(client._archive(path).url.removeprefix("file://")) as archive:
+            archive.extractall(directory / "files", filter="data")
+        files = [place for place in (directory / "files").rglob("*") if place.is_file()]
+        return double.submit(lambda: SimpleNamespace(urls={f"model/{place.name}": place.as_uri() for place in files}))
+
+    save = TrainingClientDouble.save_weights_for_sampler
+    monkeypatch.setattr(TrainingClientDouble, "save_weights_external", save, raising=False)
+    monkeypatch.setattr(RestClientDouble, "get_external_weights_urls", list_files, raising=False)
+
+
+@pytest.mark.parametrize("when", ["download", "export", "export of files"])
+def test_exported_adapters_are_whole(
+    tmp_path: Path, tiny_model: Path, serve: Serve, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The archive's configuration names no modules, as SkyRL's: PEFT would load adapters of `q` and `v` alone."""
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     double = serve(Behaviour())
+    if when == "export of files":
+        offer_files(monkeypatch, double, tmp_path)
     conf = write(tmp_path, tiny_model, tinker={"download": when == "download"}, trainer_common={"optim": {"lr": 0.01}})
     play(conf)
     checkpoint = read_checkpoint(conf, 4)
@@ -197,6 +219,15 @@ def test_exported_adapters_are_whole(tmp_path: Path, tiny_model: Path, serve: Se
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     base = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
     assert (base(ids).logits - expected).abs().max() > 1e-2
+    # A run with that model, as the next stage is, begins with the state on the server, and measures divergences from it.
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "merged")
+    common = {"use_kl_loss": True, "optim": {"lr": 0.0}}
+    following = write(tmp_path / "next", tmp_path / "merged", trainer_common=common)
+    assert all(one["mismatch/abs_max"] < 1e-3 for one in play(following))
+    begun = json.loads((read_checkpoint(following, 4) / STATE).read_text())
+    assert begun["base_model"] == str(tiny_model)
+    again = double.create_training_client_from_state(begun["path"])
+    torch.testing.assert_close(again.model.merge()(ids).logits, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

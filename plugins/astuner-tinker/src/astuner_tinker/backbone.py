@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from shutil import copy2
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar
 
@@ -106,15 +107,21 @@ class TinkerBackbone:
             yield from evaluate(run, tasks, recipe, control, learner)
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
-        """Write a checkpoint's adapters, or the merged model; downloads what it does not hold."""
+        """Write a checkpoint's adapters, or the merged model; downloads what it does not hold.
+
+        The reference to the state goes along, so that a run with this `model.path` begins there.
+        """
         from astuner.runs.training import export_model
         from astuner.settings.config.adapters import ADAPTER_FILE
         from astuner_tinker.checkpoints import STATE, download_checkpoint
 
         with TemporaryDirectory() as made:
             held = (checkpoint / ADAPTER_FILE).is_file()
-            source = checkpoint if held else download_checkpoint(checkpoint, Path(made))
-            export_model(source, out, merge_lora=merge_lora, dtype=dtype, leave_out=(STATE,))
+            export_model(
+                checkpoint if held else download_checkpoint(checkpoint, Path(made)), out, merge_lora=merge_lora, dtype=dtype
+            )
+        if not held:
+            copy2(checkpoint / STATE, out)
 
     def close(self) -> None:
         """Nothing to do: `train` closes what it opened on every path."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 from uuid import uuid4
 
 from astuner.contract.errors import RunFailed, UsageError
@@ -48,6 +49,11 @@ def read_state(checkpoint: Path) -> Mapping[str, Any]:
     return found
 
 
+def find_base_model(path: str) -> str:
+    """Return the server's name for a model: that of the base, for one that was exported from a checkpoint."""
+    return str(read_state(Path(path))["base_model"]) if (Path(path) / STATE).is_file() else path
+
+
 def load_state(service: Service, checkpoint: Path, *, optimizer: bool) -> tuple[Any, int]:
     """Return a model with a checkpoint's state, and its step; raises `RunFailed` if the server has it no more."""
     state = read_state(checkpoint)
@@ -71,15 +77,11 @@ def forget_states(service: Service, directory: RunDirectory, step: int, paths: l
 
 def download(service: Service, client: Any, directory: Path, *, model: str) -> None:
     """Write the adapters as PEFT loads them; raises `RunFailed` if the server gives none."""
-    name = f"astuner-{uuid4().hex[:12]}"
-    path = service.ask(lambda: client.save_weights_for_sampler(name), "weights to download").path
-    content = service.ask(lambda: _fetch(service, path), "the download of the adapters")
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        for member in archive.getmembers():
-            if (place := Path(member.name).name) in (ADAPTER_FILE, WEIGHTS) and (file := archive.extractfile(member)):
-                (directory / place).write_bytes(file.read())
-    if not (directory / WEIGHTS).is_file():
-        raise RunFailed(f"{service.describe()}: the archive of {path} holds no {WEIGHTS}")
+    files = service.ask(lambda: _fetch_files(service, client, f"astuner-{uuid4().hex[:12]}"), "the download of the adapters")
+    if WEIGHTS not in files:
+        raise RunFailed(f"{service.describe()}: {', '.join(files) or 'nothing'} was downloaded, and no {WEIGHTS}")
+    for name in {ADAPTER_FILE, WEIGHTS} & set(files):
+        (directory / name).write_bytes(files[name])
     mend_adapters(directory, model=model, rank=service.options.rank)
 
 
@@ -112,17 +114,26 @@ def mend_adapters(directory: Path, *, model: str, rank: int) -> None:
     write_json(file, {**settings, "base_model_name_or_path": model, "target_modules": modules})
 
 
-def _fetch(service: Service, path: str) -> bytes:
-    from urllib.request import Request, urlopen
-
+def _fetch_files(service: Service, client: Any, name: str) -> dict[str, bytes]:
+    """Return the files of the newest weights, by their names."""
+    rest = service.client.create_rest_client()
+    if hasattr(client, "save_weights_external"):  # newer SDKs
+        urls = rest.get_external_weights_urls(client.save_weights_external(name).result().path).result().urls
+        return {Path(place).name: _read(Request(url)) for place, url in urls.items()}
+    path = client.save_weights_for_sampler(name).result().path
     try:
-        url = service.client.create_rest_client().get_checkpoint_archive_url_from_tinker_path(path).result().url
-        request = Request(url)
+        request = Request(rest.get_checkpoint_archive_url_from_tinker_path(path).result().url)
     except ValueError:
         # SkyRL's paths have no part that says what kind of checkpoint it is, and the SDK refuses them.
-        model, name = path.removeprefix("tinker://").split("/", 1)
-        url = f"{service.server.url.rstrip('/')}/api/v1/training_runs/{model}/checkpoints/{name.rsplit('/', 1)[-1]}/archive"
+        run, place = path.removeprefix("tinker://").split("/", 1)
+        url = f"{service.server.url.rstrip('/')}/api/v1/training_runs/{run}/checkpoints/{place.rsplit('/', 1)[-1]}/archive"
         request = Request(url, headers={"X-API-Key": "tml-local"})
+    with tarfile.open(fileobj=io.BytesIO(_read(request))) as archive:
+        found = {Path(member.name).name: archive.extractfile(member) for member in archive.getmembers()}
+        return {name: file.read() for name, file in found.items() if file is not None}
+
+
+def _read(request: Request) -> bytes:
     with urlopen(request, timeout=600) as opened:
         content: bytes = opened.read()
     return content

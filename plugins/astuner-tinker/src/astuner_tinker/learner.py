@@ -23,7 +23,7 @@ from astuner.runs.training import Correction, LossOptions, divergence
 from astuner.runs.training.learner import LearnerTraits
 from astuner.runs.training.token_values import TokenValues, join_passes
 from astuner_tinker.adapter import AdapterTrainer
-from astuner_tinker.checkpoints import forget_states, load_state, save_state
+from astuner_tinker.checkpoints import STATE, find_base_model, forget_states, load_state, save_state
 from astuner_tinker.engine import Served, TinkerEngine
 from astuner_tinker.options import read_options
 from astuner_tinker.probe import ServerFacts, find_facts, sample_once
@@ -63,8 +63,8 @@ class TinkerLearner:
 
     @cached_property
     def base(self) -> Any:
-        """A model whose adapters are never trained, and so change nothing: the base, for every server alike."""
-        return self.service.make_training_client(seed=0)
+        """What the run begins with: adapters that are never trained change nothing, on every server alike."""
+        return open_start(self.run, self.service, seed=0)
 
     def own_engine(self) -> TinkerEngine:
         """Make the engine, with the weights of now."""
@@ -168,7 +168,7 @@ def open_learner(
     options = read_options(run.native)
     estimator = recipe.make_estimator(run, control.hooks)
     _check(run, recipe, estimator)
-    service = connect(options, run.config.model.path, f"{run.project_name}/{run.experiment_name}", control)
+    service = connect(options, find_base_model(run.config.model.path), f"{run.project_name}/{run.experiment_name}", control)
     try:
         context, wanted = dict(service.list_models()).get(service.base_model), run.config.rollout.max_model_len
         if context is not None and context < wanted:
@@ -218,7 +218,15 @@ def _open_model(run: RunInfo, service: Service, tag: str, checkpoint: Path | Non
         return load_state(service, checkpoint / tag, optimizer=trains)
     own = run.config.model.adapters.get(tag)
     seed = crc32(f"{run.seed} {tag}".encode()) >> 1 if tag else run.seed
-    return service.make_training_client(seed=seed, rank=own.lora_rank if own else None), 0
+    return open_start(run, service, seed=seed, rank=own.lora_rank if own else None), 0
+
+
+def open_start(run: RunInfo, service: Service, *, seed: int, rank: int | None = None) -> Any:
+    """Return new adapters, or those that `model.path` was exported from."""
+    model = Path(run.config.model.path)
+    if (model / STATE).is_file():
+        return load_state(service, model, optimizer=False)[0]
+    return service.make_training_client(seed=seed, rank=rank)
 
 
 def _check(run: RunInfo, recipe: Recipe, estimator: Estimator) -> None:
