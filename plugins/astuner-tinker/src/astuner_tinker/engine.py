@@ -50,7 +50,7 @@ class TinkerEngine:
             seed=sampling.seed % SEEDS,
             temperature=HAIR if greedy else sampling.temperature,
             top_p=sampling.top_p,
-            top_k=sampling.top_k,
+            top_k=sampling.top_k if sampling.top_k > 0 or not sampling.temperature else self._facts.whole_top_k,
             stop=list(sampling.stop_token_ids) or None,
         )
         prompt = types.ModelInput.from_ints(list(request.prompt_ids))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, cast
@@ -21,8 +22,14 @@ from astuner_tinker.rows import Across, Within, make_datum, make_scoring_data, r
 from astuner_tinker.service import Service
 
 PROMPT = (10, 11, 12, 13, 14)
-ANSWER, SHORT = 8, 2
-"""Tokens of the sampled answer, and of its beginning, which is trained alone."""
+TRAINED, SHORT = (20, 21, 22, 23, 24, 25, 26, 27), 2
+"""An answer of hardly any probability, which can rise, and how much of it is trained."""
+ANSWER = 8
+"""Tokens of a sampled answer."""
+MANY = 1000
+"""The largest `top_k` that every server takes, for those at which -1 means a smaller number."""
+ROUNDED = 0.01
+"""A difference of log-probabilities that is looked into, in nats."""
 VALID = timedelta(days=7)
 """How long a measurement is taken for true."""
 HAIR = 1.00001
@@ -30,7 +37,7 @@ HAIR = 1.00001
 NEAR = 0.2
 """How far the logarithm of a measured ratio may be from the expected one: they differ by 0.4 and more."""
 FASTEST = 10.0
-"""The largest learning rate that every server takes."""
+"""The largest learning rate that every server takes: with it the advantage, and so the gradient, can be smallest."""
 
 
 @frozen(kw_only=True)
@@ -45,6 +52,8 @@ class ServerFacts:
     """Of which distribution those of sampled tokens are at other temperatures: `temperature_1`, or the one `sampled` from."""
     greedy_at_one: bool = False
     """Whether it takes the most probable token at temperature 1, top_p 1 and one sample."""
+    whole_top_k: int = -1
+    """The `top_k` that leaves out as few tokens as can be."""
     stops: bool = True
     """Whether a stop token ends an answer."""
     frozen: bool = True
@@ -70,6 +79,7 @@ class ServerFacts:
             "resumes to the bit" if self.exact_resume else "does not resume to the bit",
             *(["samples from the newest weights"] if not self.frozen else []),
             *(["is greedy at temperature 1 (asked for 1.00001)"] if self.greedy_at_one else []),
+            *([f"samples from the most probable tokens unless top_k is set (to {MANY})"] if self.whole_top_k > 0 else []),
             *(["ignores stop tokens (answers are cut here)"] if not self.stops else []),
             *(["does not limit gradients"] if not self.clips else []),
         ]
@@ -111,39 +121,36 @@ class Probe:
         """Make the model."""
         self._service = service
         self._client = service.make_training_client(seed=1)
-        self._size = 1.0
-        """Of a step: the learning rate, and beyond the fastest the advantage."""
+        self._advantage = 1e-5
         self._weights = True
-        self._temperature = 1.0
+        self._sampling: dict[str, Any] = {"seed": 7, "temperature": 1.0, "top_k": -1}
 
     def measure(self, models: str) -> ServerFacts:
         """Measure everything. Raises `ConfigError`, with the measurement, for a server that nothing can be trained on."""
         sampler = self._service.ask(self._client.save_weights_and_get_sampling_client, "a sampling client")
         greedy_at_one = self._is_greedy(sampler)
-        self._temperature = HAIR if greedy_at_one else 1.0
-        tokens, logprobs = first = self._sample(sampler, seed=7, temperature=self._temperature)
-        if len(tokens) != len(logprobs) or len(tokens) < 2 * SHORT:
-            self._refuse(
-                f"an answer of {len(tokens)} tokens has {len(logprobs)} log-probabilities, of {ANSWER} that were asked for"
-            )
-        self._answer = tokens
-        self._mismatch = mismatch = float(np.abs(self._score(self._client, tokens) - np.array(logprobs)).max())
+        self._sampling["temperature"] = HAIR if greedy_at_one else 1.0
+        tokens, logprobs = self._sample(sampler, **self._sampling)
+        if len(tokens) != len(logprobs) or len(tokens) < 3:
+            self._refuse(f"{len(logprobs)} log-probabilities came with {len(tokens)} tokens, of {ANSWER} that were asked for")
+        self._mismatch = mismatch = self._find_top_k(sampler)
         if not mismatch < 1:
             self._refuse(f"the log-probabilities of its sampler and its trainer differ by {mismatch:.2g} nats")
-        cold, cold_logprobs = self._sample(sampler, seed=7, temperature=0.5)
-        apart = float(np.abs(self._score(self._client, cold) - np.array(cold_logprobs)).max())
-        stopped, _ = self._sample(sampler, seed=7, temperature=self._temperature, stop=[tokens[2]])
-        repeats = self._sample(sampler, seed=7, temperature=self._temperature) == first
+        first = tokens, _ = self._sample(sampler, **self._sampling)
+        cold = self._compare(sampler, temperature=0.5)
+        stopped, _ = self._sample(sampler, **self._sampling, stop=[tokens[2]])
+        repeats = self._sample(sampler, **self._sampling) == first
         self._find_weights()
         within, across = self._measure_reduction()
-        clips = self._measure_effect([[SHORT]], clip=1e-6) < 0.5 * self._base
-        frozen_ = self._sample(sampler, seed=7, temperature=self._temperature) == first if repeats else True
+        clips = self._measure_effect([[SHORT]], clip=1e-9) < 0.5 * self._base
+        frozen_ = not repeats or self._sample(sampler, **self._sampling) == first
         return ServerFacts(
             within=within,
             across=across,
             weights=self._weights,
-            logprobs="temperature_1" if apart < max(0.05, 10 * mismatch) else "sampled",
+            logprobs="temperature_1" if cold < max(5 * ROUNDED, 10 * mismatch) else "sampled",
             greedy_at_one=greedy_at_one,
+            whole_top_k=self._sampling["top_k"],
             stops=tokens[2] not in stopped[:-1],
             frozen=frozen_,
             clips=clips,
@@ -159,11 +166,27 @@ class Probe:
         message = f"{self._service.describe()} cannot be trained on: {why}"
         raise ConfigError([Problem(key="tinker.base_url", message=message)])
 
-    def _sample(self, sampler: Any, *, seed: int, temperature: float, stop: Sequence[int] = ()) -> tuple[list[int], list[float]]:
-        found = sample_once(
-            self._service, sampler, max_tokens=ANSWER, seed=seed, temperature=temperature, stop=list(stop) or None
-        )
+    def _sample(self, sampler: Any, *, stop: Sequence[int] = (), **params: Any) -> tuple[list[int], list[float]]:
+        found = sample_once(self._service, sampler, max_tokens=ANSWER, stop=list(stop) or None, **params)
         return list(found.tokens), list(found.logprobs or ())
+
+    def _compare(self, sampler: Any, **params: Any) -> float:
+        """Return the largest difference between the log-probabilities of sampler and trainer in some answers."""
+        differences = [0.0]
+        for seed in range(7, 10):
+            tokens, logprobs = self._sample(sampler, **{**self._sampling, "seed": seed, **params})
+            differences += np.abs(self._score(self._client, tokens) - np.array(logprobs)).tolist()
+        return max(differences)
+
+    def _find_top_k(self, sampler: Any) -> float:
+        """Choose the `top_k` at which the sampler's distribution is the trainer's, and return how far they are apart."""
+        apart = self._compare(sampler)
+        if apart > ROUNDED:
+            with suppress(RunFailed):
+                whole = self._compare(sampler, top_k=MANY)
+                if whole < apart / 3:
+                    self._sampling["top_k"], apart = MANY, whole
+        return apart
 
     def _is_greedy(self, sampler: Any) -> bool:
         best, _ = self._sample(sampler, seed=0, temperature=0.0)
@@ -182,7 +205,7 @@ class Probe:
     def _make_row(self, length: int, advantage: float) -> Any:
         """Return a row of the answer's beginning; only the short one counts."""
         return make_datum(
-            self._make_sample(self._answer[:length]),
+            self._make_sample(TRAINED[:length]),
             weights=1.0 if self._weights else None,
             logprobs=self._before[:length],
             advantages=advantage if length == SHORT else 0.0,
@@ -193,12 +216,12 @@ class Probe:
     ) -> float:
         """Train rows of these lengths by one step, take it back, and return how much likelier the short answer became, in nats.
 
-        With these betas and eps 1 Adam's step has the direction and the size of the gradient, as long as that is small.
+        With these betas and eps 1 Adam's step has the direction and the size of the gradient, as long as that is far below 1.
         """
         client = client or self._client
-        self._before = before = self._score(client, self._answer)
+        self._before = before = self._score(client, TRAINED)
         self._step(client, calls, factor, clip)
-        after = self._score(client, self._answer)
+        after = self._score(client, TRAINED)
         self._step(client, calls, -factor, clip)
         return float((after - before)[:SHORT].sum())
 
@@ -207,9 +230,8 @@ class Probe:
     ) -> None:
         from tinker import types
 
-        advantage, rate = factor * max(1.0, self._size / FASTEST), min(FASTEST, self._size)
-        data = [[self._make_row(length, advantage) for length in lengths] for lengths in calls]
-        adam = types.AdamParams(learning_rate=rate, beta1=betas[0], beta2=betas[1], eps=1.0, grad_clip_norm=clip)
+        data = [[self._make_row(length, factor * self._advantage) for length in lengths] for lengths in calls]
+        adam = types.AdamParams(learning_rate=FASTEST, beta1=betas[0], beta2=betas[1], eps=1.0, grad_clip_norm=clip)
 
         def work() -> None:
             passes = [client.forward_backward(one, "importance_sampling") for one in data]
@@ -232,17 +254,21 @@ class Probe:
         Steps are nearly linear that move log-probabilities little, and measured well that move them by more than rounding does.
         """
         target = min(0.5, max(0.01, 20 * self._mismatch))
-        for _ in range(6):
+        for _ in range(12):
             self._base = base = self._measure_effect([[SHORT]])
-            if base < 0 or target / 2 < base < target * 2:
+            if target / 2 < base < target * 2:
                 break
-            self._size *= min(100.0, max(0.01, target / max(base, 1e-9)))
+            if abs(base) < target / 2:
+                self._advantage *= min(10.0, target / max(abs(base), 1e-9))
+            else:  # so far from linear that it cannot be taken back
+                self._advantage /= 5
+                self._client = self._service.make_training_client(seed=1)
         if base < 0:
             self._refuse(f"a step with a positive advantage made the answer less likely, by {-base:.2g} nats")
-        mixed, twice = (self._measure_effect(calls) for calls in ([[ANSWER, SHORT]], [[SHORT], [SHORT]]))
+        mixed, twice = (self._measure_effect(calls) for calls in ([[len(TRAINED), SHORT]], [[SHORT], [SHORT]]))
         doubled = self._measure_effect([[SHORT]], factor=2.0)
         prompt = 0 if self._weights else len(PROMPT) - 1
-        tokens = (SHORT + prompt) / (SHORT + len(self._answer) + 2 * prompt)
+        tokens = (SHORT + prompt) / (SHORT + len(TRAINED) + 2 * prompt)
         within = _choose(mixed / base, {"sum": 1.0, "rows": 0.5, "tokens": tokens})
         across = _choose(twice / base, {"adds": 2.0, "averages": 1.0})
         known = _choose(doubled / base, {"linear": 2.0}) and within and across and (within, across) != ("sum", "averages")
@@ -264,7 +290,7 @@ class Probe:
         scores = []
         for client in (self._client, other):
             self._step(client, [[SHORT]], 1.0, betas=(0.9, 0.999))
-            scores.append(self._score(client, self._answer))
+            scores.append(self._score(client, TRAINED))
         return np.array_equal(scores[0], scores[1])
 
 

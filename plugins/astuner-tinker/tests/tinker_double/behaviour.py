@@ -33,6 +33,8 @@ class Behaviour:
     """Whether the log-probabilities of a prompt have a None for its first token, or one value less than it has tokens."""
     greedy_at_one: bool = False
     """Whether temperature 1, top_p 1 and a single sample are greedy."""
+    default_top_k: int = 0
+    """How many tokens are sampled from where `top_k` is -1; 0 for all."""
     ignores_stop_ids: bool = False
     stops_at_eos: bool = True
     """Whether an answer ends at the model's EOS when no `stop` is given."""
@@ -62,6 +64,7 @@ class Behaviour:
             accepts_zero_lr=False,
             logprobs="sampled",
             greedy_at_one=True,
+            default_top_k=50,
             ignores_stop_ids=True,
             live_snapshots=True,
             samples_base=False,

@@ -113,7 +113,8 @@ class SamplingClientDouble:
             if generator is None:
                 token = int(logits.argmax())
             else:
-                kept = filter_scores(logits / settings.temperature, settings.top_k, settings.top_p)
+                top_k = settings.top_k if settings.top_k > 0 else self._behaviour.default_top_k
+                kept = filter_scores(logits / settings.temperature, top_k, settings.top_p)
                 token = int(torch.multinomial(kept.exp(), 1, generator=generator))
                 scores = kept if self._behaviour.logprobs == "sampled" else scores
             tokens.append(token)
