@@ -107,8 +107,9 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path, tiny_mo
 def test_what_was_measured_and_spent_is_in_the_run(tmp_path: Path, tiny_model: Path, serve: Serve) -> None:
     double = serve(Behaviour.hatchery())
     metrics = play(conf := write(tmp_path, tiny_model, tinker={"prices": {"prefill": 1.0, "sample": 2.0, "train": 3.0}}))
-    state = RunDirectory(conf.parent / "contract_run").state
-    assert "takes the mean over tokens" in state["tinker"]
+    directory = RunDirectory(conf.parent / "contract_run")
+    state, measured = directory.state, directory.run["tinker"]
+    assert (measured["within"], measured["greedy_at_one"], measured["server"]) == ("tokens", True, "double")
     spent = state["tinker_tokens"]
     assert spent["sample"] <= double.counts["sampled_tokens"]
     cost = (spent["prefill"] + 2 * spent["sample"] + 3 * spent["train"]) / 1e6

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from attrs import evolve
+from attrs import asdict, evolve
 from numpy.typing import NDArray
 
 from astuner.contract.errors import ConfigError, Problem
@@ -32,9 +32,6 @@ from astuner_tinker.spending import Ledger
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe
-
-FACTS = "tinker"
-"""The field of the run's state with what was measured of the server."""
 
 
 class TinkerLearner:
@@ -179,7 +176,8 @@ def open_learner(
         facts = find_facts(service)
         control.notify(facts.describe(), "info")
         _check_facts(run, facts, control)
-        RunDirectory(run.directory).write_state(**{FACTS: facts.describe()})
+        if run.attempt:
+            RunDirectory(run.directory).amend_run(tinker=asdict(facts))
         ledger = Ledger.open(run, options, service.base_model)
         if options.max_spend is not None and ledger.prices is None:
             message = f"no prices are known of {service.base_model} there: set tinker.prices, in dollars per million tokens"

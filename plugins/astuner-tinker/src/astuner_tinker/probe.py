@@ -143,6 +143,7 @@ class Probe:
         self._find_weights()
         within, across = self._measure_reduction()
         clips = self._measure_effect([[SHORT]], clip=1e-9) < 0.5 * self._base
+        self._step(self._client, [[SHORT]], 3.0)
         frozen_ = not repeats or self._sample(sampler, **self._sampling) == first
         return ServerFacts(
             within=within,
@@ -211,18 +212,15 @@ class Probe:
             advantages=advantage if length == SHORT else 0.0,
         )
 
-    def _measure_effect(
-        self, calls: Sequence[Sequence[int]], *, factor: float = 1.0, clip: float = 0.0, client: Any = None
-    ) -> float:
+    def _measure_effect(self, calls: Sequence[Sequence[int]], *, factor: float = 1.0, clip: float = 0.0) -> float:
         """Train rows of these lengths by one step, take it back, and return how much likelier the short answer became, in nats.
 
         With these betas and eps 1 Adam's step has the direction and the size of the gradient, as long as that is far below 1.
         """
-        client = client or self._client
-        self._before = before = self._score(client, TRAINED)
-        self._step(client, calls, factor, clip)
-        after = self._score(client, TRAINED)
-        self._step(client, calls, -factor, clip)
+        self._before = before = self._score(self._client, TRAINED)
+        self._step(self._client, calls, factor, clip)
+        after = self._score(self._client, TRAINED)
+        self._step(self._client, calls, -factor, clip)
         return float((after - before)[:SHORT].sum())
 
     def _step(
@@ -263,7 +261,7 @@ class Probe:
             else:  # so far from linear that it cannot be taken back
                 self._advantage /= 5
                 self._client = self._service.make_training_client(seed=1)
-        if base < 0:
+        if not base > 0:
             self._refuse(f"a step with a positive advantage made the answer less likely, by {-base:.2g} nats")
         mixed, twice = (self._measure_effect(calls) for calls in ([[len(TRAINED), SHORT]], [[SHORT], [SHORT]]))
         doubled = self._measure_effect([[SHORT]], factor=2.0)

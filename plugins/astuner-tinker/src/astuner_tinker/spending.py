@@ -40,6 +40,8 @@ class Ledger:
     directory: RunDirectory
     prices: Prices | None
     limit: float | None
+    kept: bool
+    """Whether anything is written down: a trial writes nothing into its directory."""
     tokens: dict[str, int] = field(factory=lambda: dict.fromkeys(KINDS, 0))
     _reported: dict[str, int] = field(factory=dict, init=False)
     _written: float = field(default=0.0, init=False)
@@ -50,7 +52,7 @@ class Ledger:
         directory = RunDirectory(run.directory)
         before = directory.state.get(STATE, {}) if run.attempt > 1 else {}
         tokens = {kind: int(before.get(kind, 0)) for kind in KINDS}
-        ledger = cls(directory, find_prices(options, base_model)[0], options.max_spend if run.attempt else None, tokens)
+        ledger = cls(directory, find_prices(options, base_model)[0], options.max_spend, run.attempt > 0, tokens)
         ledger._reported = dict(tokens)
         return ledger
 
@@ -81,7 +83,8 @@ class Ledger:
     def write(self) -> None:
         """Write down what there is, so that a run that is killed goes on counting from it."""
         self._written = time.monotonic()
-        self.directory.write_state(**{STATE: dict(self.tokens)})
+        if self.kept:
+            self.directory.write_state(**{STATE: dict(self.tokens)})
 
     def take_metrics(self) -> dict[str, float]:
         """Return the tokens since the last call, and the cost of the whole run so far."""
