@@ -54,7 +54,7 @@ class TinkerBackbone:
             "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
         },
         refuses={
-            "model.lora_alpha": "the server has one of its own, 32",
+            "model.lora_alpha": "the server decides it: 32 by the hosted service and SkyRL, twice the rank by hatchery",
             "model.target_modules": "tinker.train_attn, train_mlp and train_unembed choose the layers",
             "model.opponents.*": "episodes are sampled from the newest weights alone; the backbone 'local' has opponents",
             "trainer_common.algorithm.entropy_ctrl.*": NO_ENTROPY,

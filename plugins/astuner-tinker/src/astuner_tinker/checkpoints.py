@@ -44,7 +44,7 @@ def read_state(checkpoint: Path) -> Mapping[str, Any]:
     """Return what a checkpoint says; raises `UsageError` if it is none of this backbone's."""
     file = checkpoint / STATE
     if not file.is_file():
-        raise UsageError(f"{checkpoint}: holds no {STATE}, so it is no checkpoint of the backbone 'tinker'")
+        raise UsageError(f"{checkpoint}: holds no {STATE}: the backbone 'tinker' has not saved it")
     found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
