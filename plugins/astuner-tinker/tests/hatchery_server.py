@@ -44,7 +44,7 @@ class HatcheryServer:
         return float(self.ask("cpu"))
 
     def read_jobs(self) -> list[dict[str, Any]]:
-        """Return the jobs that were begun: `operation`, `model`, of samples `seed` and `prompt`, and whether they `ended`."""
+        """Return the jobs that were asked for: `operation`, `model`, of samples `seed` and `prompt`, and whether they `ended`."""
         found: list[dict[str, Any]] = self.ask("jobs")
         return found
 
@@ -114,8 +114,10 @@ class Bench:
 
     worker: Any
     queue: Any
+    put: Any
+    """The queue's own way to take a job."""
     model: str
-    jobs: list[dict[str, Any]] = Factory(list)
+    jobs: dict[str, dict[str, Any]] = Factory(dict)
     held: dict[str, Any] = Factory(dict)
     """What to stop at: the operation, how many of its jobs are left, and on which side of the last."""
     stopped: bool = False
@@ -128,7 +130,6 @@ class Bench:
             if job is None:
                 await asyncio.sleep(IDLE_S)
                 continue
-            noted = await self._note(job)
             last = self._count(job.operation)
             await self._stop_if(last, "before")
             try:
@@ -136,8 +137,17 @@ class Bench:
             except Exception as error:  # noqa: BLE001 - whatever it is, others wait
                 print(f"{job.operation} failed: {error!r}", flush=True)
                 await self.queue.nack(job.job_id, repr(error))
-            noted["ended"] = True
+            self.jobs[job.job_id]["ended"] = True
             await self._stop_if(last, "after")
+
+    async def enqueue(self, job: Any, *more: Any, **options: Any) -> Any:
+        """Note a job, and put it in the queue."""
+        noted = {"operation": job.operation, "model": job.session_id, "ended": False}
+        if job.operation == "sample":
+            payload = await self.worker._read_payload(job.payload)
+            noted |= {"seed": payload["seed"], "prompt": list(payload["prompt_tokens"])}
+        self.jobs[job.job_id] = noted
+        return await self.put(job, *more, **options)
 
     def read_model(self, model: str) -> dict[str, Any]:
         """Return the numbers of the adapters of a model, and of their optimizer."""
@@ -164,14 +174,6 @@ class Bench:
         """Go on."""
         self.held, self.stopped = {}, False
         self.open.set()
-
-    async def _note(self, job: Any) -> dict[str, Any]:
-        noted = {"operation": job.operation, "model": job.session_id, "ended": False}
-        if job.operation == "sample":
-            payload = await self.worker._read_payload(job.payload)
-            noted |= {"seed": payload["seed"], "prompt": list(payload["prompt_tokens"])}
-        self.jobs.append(noted)
-        return noted
 
     def _count(self, operation: str) -> bool:
         if self.held.get("operation") != operation:
@@ -225,7 +227,7 @@ def _add_routes(app: Any, bench: Bench) -> None:
         return bench.read_model(model)
 
     async def read_jobs() -> list[dict[str, Any]]:
-        return bench.jobs
+        return list(bench.jobs.values())
 
     async def is_held() -> bool:
         return bench.stopped
@@ -260,7 +262,8 @@ async def _serve(model: str, folder: Path, *, stock_store: bool) -> None:
     app = create_app(config=config)
     worker = GPUWorker("tests", model, config, device="cpu", dtype=torch.float32, max_lora_slots=MODELS)
     await worker.register()
-    bench = Bench(worker, config.queue, model, open=asyncio.Event())
+    bench = Bench(worker, config.queue, config.queue.enqueue, model)
+    config.queue.enqueue = bench.enqueue
     _add_routes(app, bench)
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
