@@ -6,10 +6,8 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from attrs import evolve, frozen
+from forked_runs import ForkedRun, Forker, start_forker
 from hatchery_server import KEY, HatcheryServer, serve
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
@@ -48,6 +47,12 @@ LONGEST_S = 240.0
 @pytest.fixture(scope="module")
 def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HatcheryServer]:
     with serve(tiny_model, tmp_path_factory.mktemp("hatchery")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def forker() -> Iterator[Forker]:
+    with start_forker() as started:
         yield started
 
 
@@ -212,6 +217,7 @@ class Project:
 
     conf: Path
     server: HatcheryServer
+    forker: Forker
 
     @property
     def directory(self) -> RunDirectory:
@@ -219,7 +225,7 @@ class Project:
         return RunDirectory(self.conf.parent / "run")
 
     @classmethod
-    def write(cls, folder: Path, model: Path, server: HatcheryServer, **settings: Any) -> Project:
+    def write(cls, folder: Path, model: Path, server: HatcheryServer, forker: Forker, **settings: Any) -> Project:
         """Write a project of four tasks, in which letters are worth more the nearer they are to the end of the alphabet."""
         judge = (
             "class Letters:\n    def compute_reward(self, task, output):\n"
@@ -245,30 +251,27 @@ class Project:
             given[section] = {**given.get(section, {}), **values}
         folder.mkdir(parents=True)
         (folder / "letters.py").write_text(judge)
+        native = given.pop("tinker", None)
         conf = write_project(folder, "./letters.py:Letters", backbone="tinker", tasks=tasks, settings=given)
-        return cls(conf, server)
+        if native:
+            conf.write_text(f"{conf.read_text()}\ntinker: {json.dumps(native)}\n")
+        return cls(conf, server, forker)
 
-    def begin(self, command: str = "run", *arguments: str) -> subprocess.Popen[bytes]:
+    def begin(self, command: str = "run", *arguments: str) -> ForkedRun:
         """Start a command."""
-        surroundings = {"TINKER_BASE_URL": self.server.url, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-        options = [*arguments, *(["--set", "experiment_dir=run"] if command == "run" else [])]
-        with (self.conf.parent / "said.txt").open("ab") as said:
-            return subprocess.Popen(
-                [sys.executable, "-m", "astuner", command, *options],
-                cwd=self.conf.parent,
-                env={**os.environ, **surroundings},
-                stdout=said,
-                stderr=said,
-            )
+        names = ("TINKER_API_KEY", "XDG_CACHE_HOME", "HOME")
+        environment = {"TINKER_BASE_URL": self.server.url, **{name: os.environ[name] for name in names}}
+        home = self.conf.parent
+        given = [command, "--conf", str(self.conf), "--set", "experiment_dir=run", *arguments]
+        return self.forker.begin(given, cwd=home, said=home / "said.txt", environment=environment)
 
-    def end(self, process: subprocess.Popen[bytes], code: int = 0) -> None:
-        """Wait for a command, which is to end with a code."""
-        found = process.wait(LONGEST_S)
-        assert found == code, (self.conf.parent / "said.txt").read_text()[-3000:]
+    def end(self, command: ForkedRun) -> None:
+        """Wait for a command, which is to end well."""
+        assert command.wait(LONGEST_S) == 0, (self.conf.parent / "said.txt").read_text()[-3000:]
 
     def run(self, *arguments: str) -> None:
         """Run or resume it to its end."""
-        self.end(self.begin("run", "--conf", str(self.conf), *arguments))
+        self.end(self.begin("run", *arguments))
 
     def read_metrics(self, kind: str = "train") -> list[dict[str, Any]]:
         """Return the metrics of each step."""
@@ -281,7 +284,7 @@ class Project:
         return found
 
 
-def test_a_run_trains(server: HatcheryServer, tiny_model: Path, tmp_path: Path) -> None:
+def test_a_run_trains(server: HatcheryServer, forker: Forker, tiny_model: Path, tmp_path: Path) -> None:
     common = {"total_training_steps": 10, "save_freq": 5, "val_before_train": True, "val_pass_n": 1}
     common |= {"logger": ["jsonl"], "optim": {"lr": 3e-2}, "test_freq": -1}
     data = {
@@ -289,7 +292,7 @@ def test_a_run_trains(server: HatcheryServer, tiny_model: Path, tmp_path: Path) 
             "dataset_file": {"training": {"file_path": "project.jsonl"}, "validation": {"file_path": "project.jsonl"}}
         }
     }
-    project = Project.write(tmp_path / "a", tiny_model, server, trainer_common=common, rollout={"num_repeat": 8}, **data)
+    project = Project.write(tmp_path / "a", tiny_model, server, forker, trainer_common=common, rollout={"num_repeat": 8}, **data)
     project.run()
     rows = project.read_metrics()
     assert [row["step"] for row in rows] == list(range(1, 11))
@@ -308,3 +311,106 @@ def test_a_run_trains(server: HatcheryServer, tiny_model: Path, tmp_path: Path) 
     assert "takes the mean over tokens" in project.directory.state["tinker"]
     before, after = (row["val/reward/mean"] for row in project.read_metrics("validation"))
     assert after > before
+
+
+def read_episodes(project: Project) -> list[str]:
+    """Return the ids of the training episodes that are stored."""
+    file = project.directory.episodes / "train.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
+    records = (json.loads(line) for line in lines if line.endswith(b"\n"))
+    return [record["facts"]["id"] for record in records if record.get("kind") == "episode"]
+
+
+MOMENTS = (
+    ("init_session", 1, "before"),
+    # The first sample of an attempt, and one after each update, are of the engine itself.
+    ("sample", 2, "before"),
+    ("sample", 5, "after"),
+    ("sample", 3, "after"),
+    ("forward_logprobs", 1, "before"),
+    ("optim_step", 1, "before"),
+    ("optim_step", 1, "after"),
+    ("sample", 5, "after"),
+    ("save_weights", 1, "before"),
+    ("save_weights", 1, "after"),
+    ("optim_step", 3, "after"),
+    ("sample", 4, "before"),
+)
+"""Jobs of the server before or after which a run ends: in the first step before, in and after rollout and update, in the rollout
+of the second, in its save, in the third's update and the fourth's rollout. A checkpoint is due after two steps."""
+
+UNDER_WAY = 3
+
+
+def list_requests(server: HatcheryServer) -> list[tuple[int, tuple[int, ...]]]:
+    """Return seed and prompt of every request for tokens of an episode."""
+    samples = [job for job in server.read_jobs() if job["operation"] == "sample"]
+    return [(job["seed"], tuple(job["prompt"])) for job in samples if job["prompt"] != list(PROMPT)]
+
+
+def strike(project: Project, moment: tuple[str, int, str], kind: signal.Signals, *arguments: str) -> int:
+    """Begin an attempt, send it a signal at a moment, and return its exit code."""
+    server = project.server
+    until(lambda: all(job["ended"] for job in server.read_jobs()), LONGEST_S)
+    server.hold(*moment)
+    process = project.begin("run", *arguments)
+    until(lambda: server.is_held() or process.poll() is not None, LONGEST_S)
+    assert process.poll() is None, (project.conf.parent / "said.txt").read_text()[-3000:]
+    process.strike(kind)
+    if kind is signal.SIGKILL:
+        process.wait(LONGEST_S)
+    server.release()
+    return process.wait(LONGEST_S)
+
+
+def test_no_episode_of_a_killed_run_is_paid_twice(
+    server: HatcheryServer, forker: Forker, tiny_model: Path, tmp_path: Path
+) -> None:
+    """But for those whose answers were under way: of an episode of one call nothing else can be asked for again."""
+    find_facts(open_service(server, tiny_model))  # the measurement, which is kept
+    common = {"save_freq": 2}
+    project = Project.write(
+        tmp_path / "a", tiny_model, server, forker, trainer_common=common, tinker={"max_in_flight": UNDER_WAY}
+    )
+    begun, lost = len(list_requests(server)), []
+    for number, moment in enumerate(MOMENTS):
+        before, stored = len(list_requests(server)), len(read_episodes(project))
+        assert strike(project, moment, signal.SIGKILL, *(["--resume"] if number else [])) == -signal.SIGKILL
+        lost.append(len(list_requests(server)) - before - (len(read_episodes(project)) - stored))
+    project.run("--resume")
+    asked = Counter(list_requests(server)[begun:])
+    assert max(lost) <= UNDER_WAY
+    assert [count for count, (operation, *_) in zip(lost, MOMENTS, strict=True) if operation != "sample"] == [0] * 7
+    assert sum(lost) > 0
+    assert len(asked) == 32
+    assert asked.total() == 32 + sum(lost)
+    assert len(read_episodes(project)) == len(set(read_episodes(project))) == 32
+    assert {row["step"] for row in project.read_metrics()} == {1, 2, 3, 4}
+    assert project.directory.list_saved_steps() == [2, 4]
+
+
+def test_a_stop_in_an_update_leaves_a_checkpoint_that_goes_on_elsewhere(
+    server: HatcheryServer, forker: Forker, tiny_model: Path, tmp_path: Path
+) -> None:
+    project = Project.write(tmp_path / "a", tiny_model, server, forker, trainer_common={"save_freq": 100})
+    strike(project, ("optim_step", 2, "before"), signal.SIGINT)
+    assert project.directory.list_saved_steps() == [2]
+    model = project.read_state(2)["path"].removeprefix("tinker://").split("/")[0]
+    left = server.read_model(model)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    shutil.rmtree(tmp_path / "a")
+    moved = Project(tmp_path / "b" / project.conf.name, server, forker)
+    seen = len(server.read_jobs())
+    server.hold("optim_step", 1, "before")
+    process = moved.begin("run", "--resume")
+    until(lambda: server.is_held() or process.poll() is not None, LONGEST_S)
+    loaded = next(job["model"] for job in server.read_jobs()[seen:] if job["operation"] == "load_weights")
+    found = server.read_model(loaded)
+    server.release()
+    moved.end(process)
+    # The server keeps adapters in bfloat16, and moments whole.
+    for name, weights in left["weights"].items():
+        torch.testing.assert_close(found["weights"][name], weights, rtol=2**-8, atol=0)
+        torch.testing.assert_close(found["exp_avg"][name], left["exp_avg"][name], rtol=0, atol=0)
+    assert [row["step"] for row in moved.read_metrics()] == [1, 2, 3, 4]
+    assert sum(job["operation"] == "optim_step" for job in server.read_jobs()[seen:]) == 2
