@@ -1,4 +1,4 @@
-"""The quickstart on the backbone `local`, whole and with adapters, and on `tinker` with a server of hatchery-core on this machine.
+"""The quickstart on `local`, whole and with adapters, and on `tinker` with a server of hatchery-core on this machine.
 
 Each seed makes its own tiny model, from which its runs begin. Needs what the environment `tinker` of tox.ini holds. The server
 gives adapters an alpha of twice their rank; `local` is run with that and with 32, which the hosted service has.

@@ -16,7 +16,7 @@ from pathlib import Path
 from attrs import define, frozen
 
 PARENT = """
-import json, os, sys
+import json, os, runpy, sys
 import tinker, torch, transformers
 import astuner.runs.training.loop, astuner_tinker.learner, astuner_tinker.spending
 from astuner.cli import exit_code_of
@@ -33,6 +33,8 @@ for line in sys.stdin:
             os.dup2(said, number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         try:
+            if call["prepare"]:
+                runpy.run_path(call["prepare"][0])["prepare"](*call["prepare"][1:])
             code = exit_code_of(call["arguments"])
         except BaseException:
             sys.excepthook(*sys.exc_info())
@@ -79,11 +81,16 @@ class Forker:
 
     process: subprocess.Popen[str]
 
-    def begin(self, arguments: Sequence[str], *, cwd: Path, said: Path, environment: Mapping[str, str]) -> ForkedRun:
-        """Start a command in a directory; what it says is appended to a file."""
+    def begin(
+        self, arguments: Sequence[str], *, cwd: Path, said: Path, environment: Mapping[str, str], prepare: Sequence[str] = ()
+    ) -> ForkedRun:
+        """Start a command in a directory; what it says is appended to a file.
+
+        `prepare` names a Python file, of which the function `prepare` is called first with the rest as its arguments.
+        """
         assert self.process.stdin
         assert self.process.stdout
-        call = {"arguments": arguments, "cwd": str(cwd), "said": str(said), "environment": dict(environment)}
+        call = {"arguments": arguments, "cwd": str(cwd), "said": str(said), "environment": dict(environment), "prepare": prepare}
         print(json.dumps(call), file=self.process.stdin, flush=True)
         return ForkedRun(self.process, int(self.process.stdout.readline()))
 

@@ -1,14 +1,15 @@
-"""`astuner run` on a double of a server that is kept on disk, killed after so many of its acts: ROOT MODEL ACTS ARGUMENTS…"""
+"""Has a process run on a double of a server that is kept on disk, and killed after so many of its acts."""
 
 from __future__ import annotations
 
 import os
-import runpy
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 import tinker
 from tinker_double import ServiceDouble
@@ -16,8 +17,8 @@ from tinker_double import ServiceDouble
 from astuner_tinker import service
 
 
-def main(root: str, model: str, acts: str, *arguments: str) -> None:
-    """Run the command in this process."""
+def prepare(root: str, model: str, acts: str) -> None:
+    """Put the double in the place of the server; never kill it after 0 acts."""
     double = ServiceDouble(Path(root), base_models=[model])
     left = int(acts)
 
@@ -32,14 +33,10 @@ def main(root: str, model: str, acts: str, *arguments: str) -> None:
 
         return do
 
+    def connect(**_: Any) -> Any:
+        return double
+
     store: Any = double.store
     store.record, store.write = count(store.record), count(store.write)
-    connect: Any = lambda **_: double  # noqa: E731
-    tinker.ServiceClient = connect
+    tinker.ServiceClient = connect  # type: ignore[assignment,misc]
     service.identify_server = lambda url: service.Server(name="unknown", url=url or "", title="double")
-    sys.argv = ["astuner", *arguments]
-    runpy.run_module("astuner", run_name="__main__")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import torch
+from forked_runs import Forker, start_forker
 from test_backbone import write
 from tinker_double import ServiceDouble
 
@@ -22,19 +21,18 @@ MOMENTS = (3, 3, 5, 8, 1, 2, 6, 4, 7, 2)
 """After how many acts of the server each attempt is killed; what was measured of it is known from the first run."""
 
 
-def play(root: Path, model: Path, conf: Path, acts: int, *more: str) -> int:
-    environment = {**os.environ, "PYTHONPATH": str(HERE), "TINKER_BASE_URL": "http://127.0.0.1:9", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "run_on_a_double.py"), str(root), str(model), str(acts)]
-    done = subprocess.run(
-        [*command, "run", "--conf", str(conf), *more],
-        env=environment,
-        capture_output=True,
-        text=True,
+def play(forker: Forker, root: Path, model: Path, conf: Path, acts: int, *more: str) -> int:
+    said = conf.parent / "said"
+    run = forker.begin(
+        ["run", "--conf", str(conf), *more],
         cwd=conf.parent,
-        check=False,
+        said=said,
+        environment={"TINKER_BASE_URL": "http://127.0.0.1:9", "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]},
+        prepare=[str(HERE / "run_on_a_double.py"), str(root), str(model), str(acts)],
     )
-    assert done.returncode in (0, -9), done.stdout + done.stderr
-    return done.returncode
+    code = run.wait(600)
+    assert code in (0, -9), said.read_text()
+    return code
 
 
 def read_weights(root: Path, conf: Path) -> dict[str, torch.Tensor]:
@@ -58,11 +56,12 @@ def test_ten_kills_cost_no_episode_and_no_bit(tmp_path: Path, tiny_model: Path) 
         write(tmp_path / name, tiny_model, trainer_common=common, rollout={"max_env_worker": 1}) for name in ("whole", "killed")
     ]
     roots = [tmp_path / "server-whole", tmp_path / "server-killed"]
-    assert play(roots[0], tiny_model, confs[0], 0) == 0
-    for number, acts in enumerate(MOMENTS):
-        more = ["--resume"] if number else []
-        assert play(roots[1], tiny_model, confs[1], acts, *more) == -9, number
-    assert play(roots[1], tiny_model, confs[1], 0, "--resume") == 0
+    with start_forker() as forker:
+        assert play(forker, roots[0], tiny_model, confs[0], 0) == 0
+        for number, acts in enumerate(MOMENTS):
+            more = ["--resume"] if number else []
+            assert play(forker, roots[1], tiny_model, confs[1], acts, *more) == -9, number
+        assert play(forker, roots[1], tiny_model, confs[1], 0, "--resume") == 0
     whole, killed = (read_weights(root, conf) for root, conf in zip(roots, confs, strict=True))
     for name, values in whole.items():
         assert torch.equal(values, killed[name]), name

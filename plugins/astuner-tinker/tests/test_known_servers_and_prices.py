@@ -5,11 +5,17 @@ from __future__ import annotations
 import tomllib
 from datetime import date
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from packaging.specifiers import SpecifierSet
 
+from astuner_tinker.options import ALIGNMENT, read_options
+from astuner_tinker.spending import find_prices
+
+REPOSITORY = Path(__file__).parents[3]
 DATA = files("astuner_tinker")
 SERVERS = tomllib.loads(DATA.joinpath("servers.toml").read_text(encoding="utf-8"))
 PRICES = tomllib.loads(DATA.joinpath("prices.toml").read_text(encoding="utf-8"))
@@ -39,3 +45,13 @@ def test_a_price_has_three_figures_a_day_and_a_source(price: dict[str, Any]) -> 
 
 def test_every_source_is_used() -> None:
     assert {*PRICES["sources"]} == {price["source"] for price in PRICES["models"].values()}
+
+
+def test_the_recipe_has_prices_and_fits_the_options() -> None:
+    recipe = yaml.safe_load((REPOSITORY / "recipes/8b-tinker.yaml").read_text(encoding="utf-8"))
+    options = read_options(recipe["tinker"])
+    prices, source = find_prices(options, "Qwen/Qwen3-8B")
+    assert prices is not None
+    assert source.startswith("of 2026-")
+    assert options.max_spend
+    assert ALIGNMENT.check(recipe["tinker"]) == ()

@@ -81,7 +81,7 @@ def test_what_the_server_does_is_found(server: HatcheryServer, tiny_model: Path)
         "weights": True,
         "logprobs": "sampled",
         "greedy_at_one": True,
-        "top_k": 1000,
+        "whole_top_k": 1000,
         "stops": False,
         "frozen": False,
         "clips": True,
@@ -308,7 +308,7 @@ def test_a_run_trains(server: HatcheryServer, forker: Forker, tiny_model: Path, 
     states = [project.read_state(step) for step in (5, 10)]
     assert {state["server"] for state in states} == {server.url}
     assert len({state["path"] for state in states}) == 2
-    assert "takes the mean over tokens" in project.directory.state["tinker"]
+    assert project.directory.run["tinker"]["within"] == "tokens"
     before, after = (row["val/reward/mean"] for row in project.read_metrics("validation"))
     assert after > before
 
