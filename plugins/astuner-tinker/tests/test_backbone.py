@@ -15,6 +15,7 @@ from tinker_double import Behaviour, ServiceDouble
 from tinker_double.service import RestClientDouble
 from tinker_double.training import TrainingClientDouble
 
+from astuner.cli import exit_code_of
 from astuner.contract.errors import ConfigError, RunFailed
 from astuner.contract.schema import StepReport
 from astuner.runs.store.directory import RunDirectory
@@ -254,3 +255,23 @@ def test_what_no_server_can_do_is_refused(
     with pytest.raises(ConfigError, match=says):
         play(write(tmp_path, tiny_model, **sections))
     assert not double.counts["sample_requests"]
+
+
+def test_what_was_measured_and_what_a_step_costs_is_shown_before_a_run(
+    tmp_path: Path, tiny_model: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In `astuner run --dry-run`, in `doctor` and in `config explain`: none of them asks the server."""
+    double = serve(Behaviour.hatchery())
+    conf = write(tmp_path, tiny_model, tinker={"prices": {"prefill": 1.0, "sample": 2.0, "train": 3.0}})
+    play(conf, stop_after=1)
+    asked = double.counts.total()
+    # A step of 2 tasks with 4 episodes in contexts of 300 tokens.
+    bound = (
+        f"a training step costs at most ${8 * 300 * (2 + 3) / 1e6:.2f} where an episode is one call, by prices in tinker.prices"
+    )
+    for command in (["run", "--dry-run"], ["doctor"]):
+        exit_code_of([*command, "--conf", str(conf)])
+        said = " ".join(capsys.readouterr().out.split())
+        assert "takes the mean over tokens" in said
+        assert bound in said
+    assert double.counts.total() == asked

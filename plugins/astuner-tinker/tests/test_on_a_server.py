@@ -311,6 +311,16 @@ def test_a_run_trains(server: HatcheryServer, forker: Forker, tiny_model: Path, 
     assert project.directory.run["tinker"]["within"] == "tokens"
     before, after = (row["val/reward/mean"] for row in project.read_metrics("validation"))
     assert after > before
+    said = project.conf.parent / "said.txt"
+    rewards = []
+    for checkpoint in ("last", "base"):
+        said.write_text("")
+        project.end(project.begin("eval", "--checkpoint", checkpoint, "--json"))
+        text = said.read_text()
+        found = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
+        rewards.append(found["val/reward/mean"])
+    # The server keeps adapters in bfloat16, so that one of the greedy answers may be another.
+    assert rewards == pytest.approx([after, before], abs=0.1)
 
 
 def read_episodes(project: Project) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, SettledValue, TaskSource
 from astuner.contract.schema import Event
 from astuner.runs.training import LOOP_HONOURS, LOSS_HONOURS
-from astuner_tinker.options import ALIGNMENT, read_options
+from astuner_tinker.options import ALIGNMENT, find_url, read_options
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe
@@ -73,10 +73,10 @@ class TinkerBackbone:
 
         options, config = read_options(run_info.native), run_info.config
         model, found = options.base_model or config.model.path, []
-        if options.base_url is not None:
-            facts = read_facts(options.base_url, model, version("tinker"))
+        if (url := find_url(options)) is not None:
+            facts = read_facts(url, model, version("tinker"))
             because = "it is measured when a run starts" if facts is None else facts.describe()
-            found.append(SettledValue(key="tinker.base_url", value=options.base_url, because=because))
+            found.append(SettledValue(key="tinker.base_url", value=url, because=because))
         prices, source = find_prices(options, model)
         if prices is not None:
             bound = f"a training step costs at most ${bound_step_cost(run_info, prices):.2f} where an episode is one call"

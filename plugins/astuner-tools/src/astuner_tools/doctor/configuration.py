@@ -11,6 +11,7 @@ from attrs import evolve
 from astuner.contract.errors import AstunerError, ConfigError, Problem, SeveralStages
 from astuner.settings.config.loading import LoadedConfig, examine_config
 from astuner.settings.config.places import sort_problems
+from astuner.settings.planning.plan import plan_run
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load_with_traits
 from astuner_tools.doctor.backbones import backbone_rows, find_common_problems, try_backbones
@@ -74,6 +75,10 @@ def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
     yield from space_rows(Path(config.experiment_dir))
     yield from extension_rows(catalog, config.plugins.options)
     yield from backbone_rows(trials, config.backbone, problems)
+    if not problems:
+        with suppress(AstunerError):
+            for one in plan_run(conf).settle_values():
+                yield Row(area="configuration", what=one.key, detail=f"{one.value} ({one.because})")
 
 
 def _trains(catalog: Catalog, backbone: str, conf: Path) -> bool:

@@ -57,6 +57,7 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         rows += [("checkpoints", describe_checkpoints(config, memory.shape, tasks.total_steps, validates=validates))]
     rows += [("tasks", text) for text in pending]
     rows += [("services", ", ".join(services))] if services else []
+    rows += [(one.key, f"{one.value} ({one.because})") for one in plan.settle_values() if one.key.split(".")[0] == info.backbone]
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
     width = max(len(name) for name, _ in rows)
     lines = [*(f"{name:<{width}}  {value}" for name, value in rows), "", *format_report(memory)]
@@ -82,7 +83,7 @@ def _list_training_rows(plan: Plan, tasks: TaskSampler, metrics: Path, hardware:
     more = " and a greedy one" if greedy else ""
     further = f", at most {filtering.max_num_gen_batches - 1} times further tasks (filter_groups)" if filtering.enable else ""
     time = estimate_time(metrics, episodes)
-    if time is None and not hardware.gpus:
+    if time is None and not hardware.gpus and load_with_traits(plan.backbone.candidate)[1].plans_memory:
         time = guess_time(config, training, validation)
     return [
         ("tasks", f"{tasks.train_tasks} for training, {tasks.validation_tasks} for validation"),
