@@ -87,6 +87,7 @@ def test_what_the_server_does_is_found(server: HatcheryServer, tiny_model: Path)
         "clips": True,
         "repeats": True,
         "exact_resume": False,
+        "saves_once": False,
     }
     assert {name: getattr(facts, name) for name in expected} == expected
     assert facts.mismatch < 1e-3
@@ -329,6 +330,21 @@ def read_episodes(project: Project) -> list[str]:
     lines = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
     records = (json.loads(line) for line in lines if line.endswith(b"\n"))
     return [record["facts"]["id"] for record in records if record.get("kind") == "episode"]
+
+
+def test_each_checkpoint_is_its_own_where_a_model_is_saved_once(forker: Forker, tiny_model: Path, tmp_path: Path) -> None:
+    """As hatchery's own launcher does: every later state holds what the first one held."""
+    with serve(tiny_model, tmp_path / "stock", "--stock-store") as stock:
+        service = open_service(stock, tiny_model)
+        assert find_facts(service).saves_once
+        project = Project.write(tmp_path / "a", tiny_model, stock, forker)
+        project.run()
+        for step in (1, 4):
+            path = project.read_state(step)["path"]
+            trained = stock.read_model(path.removeprefix("tinker://").split("/")[0])
+            loaded = stock.read_model(service.load_training_client(path, optimizer=True).model_id)
+            for name, weights in trained["weights"].items():
+                torch.testing.assert_close(loaded["weights"][name], weights, rtol=2**-8, atol=0, msg=name)
 
 
 MOMENTS = (

@@ -132,6 +132,8 @@ class TinkerLearner:
         for tag, trainer in self.trainers.items():
             (place := directory / tag).mkdir(exist_ok=True)
             paths.append(save_state(self.service, trainer.client, place, step=trainer.step, model=self.run.config.model.path))
+            if self.facts.saves_once:
+                trainer.client, _ = load_state(self.service, place, optimizer=True)
         forget_states(self.service, RunDirectory(self.run.directory), self.step, paths)
         self.ledger.write()
 

@@ -64,6 +64,8 @@ class ServerFacts:
     """Whether a seed gives the same answer again."""
     exact_resume: bool = True
     """Whether a loaded state is trained on to the same bits."""
+    saves_once: bool = False
+    """Whether all states that it saves of a model hold what the first one held."""
     mismatch: float = 0.0
     """The largest difference of the log-probabilities of sampler and trainer."""
     server: str = ""
@@ -77,6 +79,11 @@ class ServerFacts:
         found = [
             f"{loss}{' of all calls' * (self.across == 'averages')}",
             "resumes to the bit" if self.exact_resume else "does not resume to the bit",
+            *(
+                ["saves the first state of a model again and again (each is trained on as a new model)"]
+                if self.saves_once
+                else []
+            ),
             *(["samples from the newest weights"] if not self.frozen else []),
             *(["is greedy at temperature 1 (asked for 1.00001)"] if self.greedy_at_one else []),
             *([f"samples from the most probable tokens unless top_k is set (to {MANY})"] if self.whole_top_k > 0 else []),
@@ -156,6 +163,7 @@ class Probe:
             frozen=frozen_,
             clips=clips,
             repeats=repeats,
+            saves_once=self._saves_once(),
             exact_resume=self._resumes_exactly(),
             mismatch=mismatch,
             server=_title(self._service),
@@ -280,12 +288,21 @@ class Probe:
             )
         return cast("Within", within), cast("Across", across)
 
-    def _resumes_exactly(self) -> bool:
-        self._step(self._client, [[SHORT]], 1.0, betas=(0.9, 0.999))
+    def _save_and_load(self) -> Any:
         name = f"probe-{datetime.now(UTC):%Y%m%d%H%M%S%f}"
         path = self._service.ask(lambda: self._client.save_state(name), "a saved state").path
-        other = self._service.load_training_client(path, optimizer=True)
-        scores = []
+        return self._service.load_training_client(path, optimizer=True)
+
+    def _saves_once(self) -> bool:
+        first = self._score(self._save_and_load(), TRAINED)
+        self._step(self._client, [[SHORT]], 3.0)
+        now, second = (self._score(client, TRAINED) for client in (self._client, self._save_and_load()))
+        return bool(np.abs(second - first).max() < np.abs(second - now).max())
+
+    def _resumes_exactly(self) -> bool:
+        self._client = self._service.make_training_client(seed=1)
+        self._step(self._client, [[SHORT]], 1.0, betas=(0.9, 0.999))
+        other, scores = self._save_and_load(), []
         for client in (self._client, other):
             self._step(client, [[SHORT]], 1.0, betas=(0.9, 0.999))
             scores.append(self._score(client, TRAINED))
