@@ -286,7 +286,7 @@ class Project:
 
 
 def test_a_run_trains(server: HatcheryServer, forker: Forker, tiny_model: Path, tmp_path: Path) -> None:
-    common = {"total_training_steps": 10, "save_freq": 5, "val_before_train": True, "val_pass_n": 1}
+    common = {"total_training_steps": 14, "save_freq": 7, "val_before_train": True, "val_pass_n": 1}
     common |= {"logger": ["jsonl"], "optim": {"lr": 3e-2}, "test_freq": -1}
     data = {
         "task_reader": {
@@ -296,7 +296,7 @@ def test_a_run_trains(server: HatcheryServer, forker: Forker, tiny_model: Path, 
     project = Project.write(tmp_path / "a", tiny_model, server, forker, trainer_common=common, rollout={"num_repeat": 8}, **data)
     project.run()
     rows = project.read_metrics()
-    assert [row["step"] for row in rows] == list(range(1, 11))
+    assert [row["step"] for row in rows] == list(range(1, 15))
     for row in rows:
         kinds = {name.split("/")[0] for name in row}
         assert {"signal", "loss", "mismatch", "reward"} <= kinds
@@ -304,9 +304,10 @@ def test_a_run_trains(server: HatcheryServer, forker: Forker, tiny_model: Path, 
         assert row["tinker/tokens_sample"] >= row["tokens/generated"] > 0
         assert row["tinker/tokens_train"] > 0
         assert row["tinker/tokens_prefill"] > 0
-    assert rows[-1]["reward/mean"] > rows[0]["reward/mean"] + 0.2
-    assert project.directory.list_saved_steps() == [5, 10]
-    states = [project.read_state(step) for step in (5, 10)]
+    rewards = [row["reward/mean"] for row in rows]
+    assert sum(rewards[-3:]) / 3 > rewards[0] + 0.1
+    assert project.directory.list_saved_steps() == [7, 14]
+    states = [project.read_state(step) for step in (7, 14)]
     assert {state["server"] for state in states} == {server.url}
     assert len({state["path"] for state in states}) == 2
     assert project.directory.run["tinker"]["within"] == "tokens"
