@@ -396,9 +396,9 @@ def test_no_episode_of_a_killed_run_is_paid_twice(
     """But for those whose answers were under way: of an episode of one call nothing else can be asked for again."""
     find_facts(open_service(server, tiny_model))  # the measurement, which is kept
     common = {"save_freq": 2}
-    project = Project.write(
-        tmp_path / "a", tiny_model, server, forker, trainer_common=common, tinker={"max_in_flight": UNDER_WAY}
-    )
+    # An episode holds its place until it is stored.
+    places = {"max_env_worker": UNDER_WAY}
+    project = Project.write(tmp_path / "a", tiny_model, server, forker, trainer_common=common, rollout=places)
     begun, lost = len(list_requests(server)), []
     for number, moment in enumerate(MOMENTS):
         before, stored = len(list_requests(server)), len(read_episodes(project))

@@ -65,7 +65,7 @@ class TinkerBackbone:
 
     @classmethod
     def settle_values(cls, run_info: RunInfo) -> Sequence[SettledValue]:
-        """Return what was measured of the server in the last days, and what a step may cost; asks nobody."""
+        """Return what was measured of the server in the last day, and what a step may cost; asks nobody."""
         from importlib.metadata import version
 
         from astuner_tinker.probe import read_facts

@@ -30,7 +30,7 @@ MANY = 1000
 """The largest `top_k` that every server takes, for those at which -1 means a smaller number."""
 ROUNDED = 0.01
 """A difference of log-probabilities that is looked into, in nats."""
-VALID = timedelta(days=7)
+VALID = timedelta(days=1)
 """How long a measurement is taken for true."""
 HAIR = 1.00001
 """A temperature beside 1, at which a server samples that is greedy at 1."""
@@ -106,7 +106,7 @@ def find_facts(service: Service) -> ServerFacts:
 
 
 def read_facts(url: str, base_model: str, sdk: str) -> ServerFacts | None:
-    """Return what was measured in the last days; None if nothing was."""
+    """Return what was measured in the last day; None if nothing was."""
     if (content := read_cached("tinker", _name(url, base_model, sdk))) is None:
         return None
     facts = make_converter().structure(json.loads(content), ServerFacts)
