@@ -15,6 +15,21 @@ Install = Callable[..., None]
 
 SECRET = "correct-horse-battery-staple"
 BACKBONE = "class B:\n    name = 'acme'\n    honours = ('*',)\n    inapplicable = {}\n"
+SETTLES = """
+from attrs import evolve
+
+from astuner.contract.protocols import SettledValue
+from astuner.episodes.builtin.debug.debug_backbone import DebugBackbone
+
+
+class B(DebugBackbone):
+    name = "acme"
+    traits = evolve(DebugBackbone.traits, settles_values=True)
+
+    @classmethod
+    def settle_values(cls, run_info):
+        return [SettledValue(key="acme.lanes", value=4, because="two for each of 2 cores")]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +70,15 @@ def test_what_the_users_code_prints_is_not_in_the_json_document(rows: Rows, conf
     (conf.parent / "agent.py").write_text("print('hello')\nasync def Agent(task, tuner): ...\n")
     change(conf, "user_workflow: astuner_devkit.workflows:OneTurn", "user_workflow: ./agent.py:Agent")
     assert rows("--conf", conf)["configuration", "project.yaml"]["detail"] == "valid"
+
+
+def test_values_that_a_backbone_settles_are_rows_of_a_valid_configuration(rows: Rows, install: Install, conf: Path) -> None:
+    install("acme-backbone", files={"acme_backbone.py": SETTLES}, entry_points={"astuner.backbones": {"acme": "acme_backbone:B"}})
+    change(conf, "backbone: debug", "backbone: acme")
+    row = rows("--conf", conf)["configuration", "acme.lanes"]
+    assert (row["status"], row["detail"]) == ("ok", "4 (two for each of 2 cores)")
+    change(conf, "num_repeat: 2", "num_repeat: many")
+    assert ("configuration", "acme.lanes") not in rows("--conf", conf)
 
 
 def test_a_problem_of_every_backbone_is_told_once(rows: Rows, conf: Path) -> None:

@@ -31,6 +31,13 @@ class Audit:
     def astuner_make_judge(self):
         return (yield)
 """
+SETTLES = """
+    @classmethod
+    def settle_values(cls, run_info):
+        from astuner.contract.protocols import SettledValue
+
+        return [SettledValue(key="acme.lanes", value=4, because="two for each of 2 cores")]
+"""
 
 
 @pytest.fixture
@@ -50,6 +57,14 @@ def test_it_shows_what_a_run_takes_and_touches_nothing(conf: Path, cli: Cli, mon
     assert "at most 1: every 20 steps, the last; about " in shown.out
     assert "model.lora_rank up" in shown.out
     assert not (conf.parent / "launcher_record").exists()
+
+
+def test_it_shows_what_the_backbone_settles_of_its_own_keys(conf: Path, cli: Cli) -> None:
+    acme = conf.with_name("acme.py")
+    acme.write_text(acme.read_text().replace("plans_memory=True", "plans_memory=True, settles_values=True") + SETTLES)
+    shown = cli("run", "--conf", conf, "--dry-run")
+    assert shown.code == 0, shown.err
+    assert "4 (two for each of 2 cores)" in shown.out
 
 
 def test_it_names_the_services_and_starts_none(tmp_path: Path, cli: Cli) -> None:

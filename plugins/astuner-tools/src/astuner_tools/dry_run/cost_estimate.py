@@ -57,7 +57,7 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         rows += [("checkpoints", describe_checkpoints(config, memory.shape, tasks.total_steps, validates=validates))]
     rows += [("tasks", text) for text in pending]
     rows += [("services", ", ".join(services))] if services else []
-    rows += [(one.key, f"{one.value} ({one.because})") for one in plan.settle_values() if one.key.split(".")[0] == info.backbone]
+    rows += [(one.key, f"{one.value} ({one.because})") for one in plan.settle_values()]
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
     width = max(len(name) for name, _ in rows)
     lines = [*(f"{name:<{width}}  {value}" for name, value in rows), "", *format_report(memory)]
