@@ -132,6 +132,12 @@ def test_a_limit_ends_the_run_after_a_whole_step(tmp_path: Path, tiny_model: Pat
     with pytest.raises(RunFailed, match="are spent"):
         play(conf, resume=True)
     assert RunDirectory(conf.parent / "contract_run").list_saved_steps() == saved
+    # A higher limit is not another run.
+    text = conf.read_text()
+    assert (limit := '"max_spend": 0.1') in text or (limit := "max_spend: 0.1") in text
+    conf.write_text(text.replace(limit, limit.replace("0.1", "100.0")))
+    play(conf, resume=True)
+    assert RunDirectory(conf.parent / "contract_run").list_saved_steps()[-1] == 4
 
 
 def test_a_limit_needs_prices(tmp_path: Path, tiny_model: Path, serve: Serve) -> None:
