@@ -132,12 +132,18 @@ def test_a_limit_ends_the_run_after_a_whole_step(tmp_path: Path, tiny_model: Pat
     with pytest.raises(RunFailed, match="are spent"):
         play(conf, resume=True)
     assert RunDirectory(conf.parent / "contract_run").list_saved_steps() == saved
-    # A higher limit is not another run.
-    text = conf.read_text()
-    assert (limit := '"max_spend": 0.1') in text or (limit := "max_spend: 0.1") in text
-    conf.write_text(text.replace(limit, limit.replace("0.1", "100.0")))
-    play(conf, resume=True)
-    assert RunDirectory(conf.parent / "contract_run").list_saved_steps()[-1] == 4
+
+
+def test_a_run_that_reached_its_limit_goes_on_with_a_higher_one(
+    tmp_path: Path, tiny_model: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve()
+    prices = {"prefill": 100.0, "sample": 100.0, "train": 100.0}
+    conf = write(tmp_path, tiny_model, tinker={"prices": prices, "max_spend": 0.1}, trainer_common={"val_before_train": False})
+    assert exit_code_of(["run", "--conf", str(conf)]) == 1
+    assert "are spent, of tinker.max_spend: 0.1" in capsys.readouterr().err
+    conf.write_text(conf.read_text().replace('"max_spend": 0.1', '"max_spend": 100.0'))
+    assert exit_code_of(["run", "--conf", str(conf), "--resume"]) == 0, capsys.readouterr().err
 
 
 def test_a_limit_needs_prices(tmp_path: Path, tiny_model: Path, serve: Serve) -> None:
