@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, SettledValue, TaskSource
 from astuner.contract.schema import Event
 from astuner.runs.training import LOOP_HONOURS, LOSS_HONOURS
-from astuner_tinker.options import ALIGNMENT, find_url, read_options
+from astuner_tinker.options import ALIGNMENT, ALPHA, find_url, read_options
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe
@@ -54,7 +54,7 @@ class TinkerBackbone:
             "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
         },
         refuses={
-            "model.lora_alpha": "the server decides it: 32 by the hosted service and SkyRL, twice the rank by hatchery",
+            "model.lora_alpha": ALPHA,
             "model.target_modules": "tinker.train_attn, train_mlp and train_unembed choose the layers",
             "model.opponents.*": "episodes are sampled from the newest weights alone; the backbone 'local' has opponents",
             "trainer_common.algorithm.entropy_ctrl.*": NO_ENTROPY,

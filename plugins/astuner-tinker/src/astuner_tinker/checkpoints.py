@@ -60,8 +60,8 @@ def load_state(service: Service, checkpoint: Path, *, optimizer: bool) -> tuple[
     try:
         return service.load_training_client(state["path"], optimizer=optimizer), state["step"]
     except RunFailed as error:
-        message = f"{checkpoint} refers to {state['path']} at {state['server']}, which cannot be loaded: {error}. "
-        raise RunFailed(f"{message}Resume from an older checkpoint, or train on from exported adapters in a new run") from error
+        message = f"{checkpoint} refers to {state['path']}, and {error}. If the server has lost it, begin a new run"
+        raise RunFailed(message) from error
 
 
 def forget_states(service: Service, directory: RunDirectory, step: int, paths: list[str]) -> None:
@@ -77,7 +77,11 @@ def forget_states(service: Service, directory: RunDirectory, step: int, paths: l
 
 def download(service: Service, client: Any, directory: Path, *, model: str) -> None:
     """Write the adapters as PEFT loads them; raises `RunFailed` if the server gives none."""
-    files = service.ask(lambda: _fetch_files(service, client, f"astuner-{uuid4().hex[:12]}"), "the download of the adapters")
+    try:
+        files = service.ask(lambda: _fetch_files(service, client, f"astuner-{uuid4().hex[:12]}"), "the download")
+    except RunFailed as error:
+        message = f"{service.describe()} gives no adapters to download; the checkpoint is whole on the server: {error.__cause__}"
+        raise RunFailed(message) from error
     if WEIGHTS not in files:
         raise RunFailed(f"{service.describe()}: {', '.join(files) or 'nothing'} was downloaded, and no {WEIGHTS}")
     for name in {ADAPTER_FILE, WEIGHTS} & set(files):

@@ -25,10 +25,10 @@ from astuner.runs.training.token_values import TokenValues, join_passes
 from astuner_tinker.adapter import AdapterTrainer
 from astuner_tinker.checkpoints import STATE, find_base_model, forget_states, load_state, save_state
 from astuner_tinker.engine import Served, TinkerEngine
-from astuner_tinker.options import read_options
+from astuner_tinker.options import ALPHA, Options, read_options
 from astuner_tinker.probe import ServerFacts, find_facts, sample_once
 from astuner_tinker.service import Service, connect
-from astuner_tinker.spending import Ledger
+from astuner_tinker.spending import Ledger, find_prices
 
 if TYPE_CHECKING:
     from astuner.episodes.rollout.recipe import Recipe
@@ -166,10 +166,15 @@ def open_learner(
     """Connect, measure the server, and make or load the adapters; raises `ConfigError` for what does not fit."""
     options = read_options(run.native)
     estimator = recipe.make_estimator(run, control.hooks)
-    _check(run, recipe, estimator)
-    service = connect(options, find_base_model(run.config.model.path), f"{run.project_name}/{run.experiment_name}", control)
+    base_model = options.base_model or find_base_model(run.config.model.path)
+    _check(run, recipe, estimator, options, base_model)
+    service = connect(options, base_model, f"{run.project_name}/{run.experiment_name}", control)
     try:
-        context, wanted = dict(service.list_models()).get(service.base_model), run.config.rollout.max_model_len
+        models, wanted = dict(service.list_models()), run.config.rollout.max_model_len
+        context = models.get(base_model)
+        if None not in models and base_model not in models:
+            named = ", ".join(map(str, models))[:300]
+            control.notify(f"{service.describe()} does not name {base_model} among its models: {named}; see tinker.base_model")
         if context is not None and context < wanted:
             message = (
                 f"{service.describe()} serves {service.base_model} with contexts of {context} tokens, and this asks for {wanted}"
@@ -177,13 +182,10 @@ def open_learner(
             raise ConfigError([Problem(key="astuner.rollout.max_model_len", message=message)])
         facts = find_facts(service)
         control.notify(facts.describe(), "info")
-        _check_facts(run, facts, control)
+        _check_facts(run, facts)
         if run.attempt:
             RunDirectory(run.directory).amend_run(tinker=asdict(facts))
-        ledger = Ledger.open(run, options, service.base_model)
-        if options.max_spend is not None and ledger.prices is None:
-            message = f"no prices are known of {service.base_model} there: set tinker.prices, in dollars per million tokens"
-            raise ConfigError([Problem(key="tinker.max_spend", message=message)])
+        ledger = Ledger.open(run, options, base_model)
         learner = TinkerLearner(run, service, facts, ledger, estimator)
         common = run.config.trainer_common
         loss = LossOptions(
@@ -207,6 +209,7 @@ def open_learner(
                 score_reference=learner.score_reference,
                 step=step,
             )
+        service.training = True
         yield learner
         ledger.write()
     finally:
@@ -229,12 +232,17 @@ def open_start(run: RunInfo, service: Service, *, seed: int, rank: int | None = 
     return service.make_training_client(seed=seed, rank=rank)
 
 
-def _check(run: RunInfo, recipe: Recipe, estimator: Estimator) -> None:
+def _check(run: RunInfo, recipe: Recipe, estimator: Estimator, options: Options, base_model: str) -> None:
     """Raise `ConfigError` for what no Tinker server can do."""
     problems = []
     if recipe.engine is not None:
-        message = "the weights are on the server, and only it samples from them"
+        message = "the weights are on the server, and only it samples from them."
         problems.append(Problem(key="astuner.rollout.name", message=message, suggestion="auto"))
+    if "model.lora_alpha" in run.user_keys:
+        problems.append(Problem(key="astuner.model.lora_alpha", message=f"{ALPHA}. Remove the key"))
+    if options.max_spend is not None and find_prices(options, base_model)[0] is None:
+        message = f"no prices are known of {base_model} there: set tinker.prices, in dollars per million tokens"
+        problems.append(Problem(key="tinker.max_spend", message=message))
     for tag, own in run.config.model.adapters.items():
         for name in ("lora_alpha", "target_modules"):
             if getattr(own, name) is not None:
@@ -249,11 +257,9 @@ def _check(run: RunInfo, recipe: Recipe, estimator: Estimator) -> None:
         raise ConfigError(problems)
 
 
-def _check_facts(run: RunInfo, facts: ServerFacts, control: Control) -> None:
+def _check_facts(run: RunInfo, facts: ServerFacts) -> None:
     """Say what this server does not do of what the run asks for."""
     key = "trainer_common.grad_clip"
     if not facts.clips and run.config.trainer_common.grad_clip and key in run.user_keys:
         message = "this server does not limit the norm of a gradient. Remove the key: AdamW's steps hardly depend on it"
         raise ConfigError([Problem(key=f"astuner.{key}", message=message)])
-    if not facts.exact_resume:
-        control.notify("this server resumes from a checkpoint, but not to the same bits", "info")

@@ -78,7 +78,11 @@ def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     except FaultsError as error:
         return tuple(error.faults)
     if not (options.train_attn or options.train_mlp or options.train_unembed):
-        return (Fault(message="nothing would be trained: leave one of train_attn, train_mlp, train_unembed true", path=()),)
+        return (
+            Fault(
+                message="nothing would be trained: leave one of train_attn, train_mlp, train_unembed true", path=("train_attn",)
+            ),
+        )
     return ()
 
 
@@ -105,6 +109,7 @@ def _check_whole(name: str, whole: float) -> Any:
     return check
 
 
+ALPHA = "the server decides it: 32 by the hosted service and SkyRL, twice the rank by hatchery"
 SAMPLED = "the server trains the distribution of temperature 1 over all tokens"
 
 ALIGNMENT = Alignment(

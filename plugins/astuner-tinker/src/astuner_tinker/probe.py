@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, cast
 
 import numpy as np
-from attrs import asdict, field, frozen
+from attrs import asdict, field, fields, frozen
 from numpy.typing import NDArray
 
 from astuner.contract.errors import ConfigError, Problem, RunFailed
@@ -114,7 +114,8 @@ def read_facts(url: str, base_model: str, sdk: str) -> ServerFacts | None:
 
 
 def _name(url: str, base_model: str, sdk: str) -> str:
-    return sha256(f"{url} {base_model} {sdk}".encode()).hexdigest()
+    facts = " ".join(one.name for one in fields(ServerFacts))  # another release of this package may measure more
+    return sha256(f"{url} {base_model} {sdk} {facts}".encode()).hexdigest()
 
 
 def _title(service: Service) -> str:

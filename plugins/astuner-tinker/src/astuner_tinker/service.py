@@ -46,7 +46,11 @@ class Server:
 
 def find_key(url: str | None) -> str | None:
     """Return the key to give to the SDK; None if the SDK finds its own. Raises `ConfigError` if there is none."""
-    if os.environ.get(KEY) or os.environ.get("TINKER_CREDENTIAL_CMD") or CREDENTIALS.expanduser().is_file():
+    own = os.environ.get(KEY, "")
+    if own and not own.startswith(("tml-", "eyJ")):
+        message = f"the environment variable {KEY} holds no key: one begins with tml-, or is a JWT, which begins with eyJ"
+        raise ConfigError([Problem(key="tinker.base_url", message=message)])
+    if own or os.environ.get("TINKER_CREDENTIAL_CMD") or CREDENTIALS.expanduser().is_file():
         return None
     if url is not None and urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1"):
         return "tml-local"  # the SDK wants a key of this form also for a server that asks for none
@@ -68,8 +72,11 @@ def identify_server(url: str | None) -> Server:
     try:
         answer = httpx.get(f"{url.rstrip('/')}/openapi.json", timeout=10)
         info = answer.json().get("info", {}) if answer.status_code == httpx.codes.OK else {}
+    except httpx.TimeoutException as error:
+        message = f"the server at {url} does not answer within 10 s. It may be busy: end what it does, or try again"
+        raise ConfigError([Problem(key="tinker.base_url", message=message)]) from error
     except httpx.TransportError as error:
-        message = f"no server answers at {url} ({type(error).__name__}). Start it, or mend the address"
+        message = f"no server answers at {url} ({type(error).__name__}). Start it, or mend the address: it begins with http://"
         raise ConfigError([Problem(key="tinker.base_url", message=message)]) from error
     except ValueError:
         info = {}
@@ -120,6 +127,8 @@ class Service:
     control: Control
     base_model: str
     run_name: str
+    training: bool = False
+    """Whether anything is at stake: before, a stop ends every wait."""
     _pauses: _Pauses = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -133,7 +142,7 @@ class Service:
     def ask(self, call: Callable[[], Any], what: str) -> Any:
         """Return the answer to a call, or what its future holds; raises `RunFailed` if the server refuses.
 
-        A stop ends the wait only while the server makes the SDK pause: a step under way is otherwise worth waiting for.
+        Once the run trains, a stop ends the wait only while the SDK pauses: a step under way is otherwise worth waiting for.
         """
         done: Future[Any] = Future()
 
@@ -151,9 +160,12 @@ class Service:
                 if done.exception(LOOK_S) is None:
                     return done.result()
                 break
-            if self.control.stop and self._pauses.paused:
-                raise Interrupted(f"stopped while the server paused {what}")
+            if self.control.stop and (self._pauses.paused or not self.training):
+                raise Interrupted(f"stopped while the server {'paused' if self._pauses.paused else 'was asked for'} {what}")
         error = done.exception()
+        if type(error).__name__ == "AuthenticationError":
+            message = f"{self.describe()} does not take the key of {KEY}: {describe(error)}"
+            raise ConfigError([Problem(key="tinker.base_url", message=message)]) from error
         raise RunFailed(f"{self.describe()}: {what} failed: {describe(error)}", resumable=True) from error
 
     def describe(self) -> str:
