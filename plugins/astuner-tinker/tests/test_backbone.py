@@ -249,6 +249,7 @@ def test_exported_adapters_are_whole(
     [
         ({"model": {"lora_rank": 0}}, "0 trains all weights, and the Tinker API trains LoRA adapters only"),
         ({"model": {"lora_rank": 4, "lora_alpha": 8.0}}, "lora_alpha"),
+        ({"model": {"lora_rank": 4, "lora_alpha": 16.0}}, "the server decides it: 32 by the hosted service"),
         ({"model": {"target_modules": ["q_proj"]}}, "train_attn, train_mlp and train_unembed choose the layers"),
         ({"model": {"opponents": {"rival": {"checkpoint": 1}}}}, "sampled from the newest weights alone"),
         ({"rollout": {"temperature": 0.7}}, "trains the distribution of temperature 1"),

@@ -56,6 +56,10 @@ def test_a_key_is_the_users_or_the_sdks(monkeypatch: pytest.MonkeyPatch) -> None
     assert find_key("http://127.0.0.1:8000") == "tml-local"
     with pytest.raises(ConfigError, match=r"holds no key for https://gpu.example"):
         find_key("https://gpu.example")
+    monkeypatch.setenv("TINKER_API_KEY", "sk-of-another")
+    with pytest.raises(ConfigError, match="TINKER_API_KEY holds no key: one begins with tml-") as raised:
+        find_key(None)
+    assert "sk-of" not in str(raised.value)
     monkeypatch.setenv("TINKER_API_KEY", "tml-mine")
     assert find_key("https://gpu.example") is None  # the SDK reads it, and it is in no file of the run
 
@@ -138,8 +142,24 @@ def test_a_pause_is_shown_and_a_stop_ends_the_wait(connected: Service, told: Tol
     assert told.said == [f"tinker: {text}"]
 
 
-def test_a_stop_waits_for_a_step_under_way(connected: Service, told: Told) -> None:
+def test_a_key_that_is_not_taken_is_named(connected: Service) -> None:
+    class AuthenticationError(Exception):
+        """As the SDK's is called."""
+
+    future: Future[Any] = Future()
+    future.set_exception(AuthenticationError("Error code: 401"))
+    with pytest.raises(ConfigError, match=r"does not take the key of TINKER_API_KEY: AuthenticationError: Error code: 401"):
+        connected.ask(lambda: future, "a model")
+
+
+def test_a_stop_ends_a_wait_before_anything_is_trained(connected: Service, told: Told) -> None:
     told.stop = True
+    with pytest.raises(Interrupted, match="stopped while the server was asked for a LoRA model"):
+        connected.ask(lambda: Future(), "a LoRA model")
+
+
+def test_a_stop_waits_for_a_step_under_way(connected: Service, told: Told) -> None:
+    told.stop = connected.training = True
     answer: Future[int] = Future()
     Thread(target=lambda: answer.set_result(3)).start()
     assert connected.ask(lambda: answer, "a training step") == 3
