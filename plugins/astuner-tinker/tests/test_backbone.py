@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from astuner.cli import exit_code_of
 from astuner.contract.errors import ConfigError, RunFailed
 from astuner.contract.schema import StepReport
 from astuner.runs.store.directory import RunDirectory
+from astuner.settings.config.adapters import read_adapters
 from astuner_devkit.contracts.backbone import BackboneContract
 from astuner_devkit.contracts.rehearsal import rehearse
 from astuner_devkit.project import write_project
@@ -175,6 +177,9 @@ def test_each_target_has_adapters_of_its_own(tmp_path: Path, tiny_model: Path, s
     assert metrics[1]["signal/rows"] == 16
     states = {tag: json.loads((read_checkpoint(conf, 2) / tag / STATE).read_text())["path"] for tag in ("speaker", "listener")}
     assert len(set(states.values())) == 2
+    # One of them is exported by its name.
+    described = {tag: read_adapters(read_checkpoint(conf, 2) / tag) for tag in states}
+    assert {tag: one.lora_rank for tag, one in described.items() if one} == {"speaker": 2, "listener": 4}
     assert len(play(conf, resume=True)) == 2
 
 
@@ -186,9 +191,7 @@ def test_states_of_checkpoints_that_are_gone_are_deleted(tmp_path: Path, tiny_mo
             if isinstance(event, StepReport) and event.step > 1:
                 # What core does after each checkpoint.
                 for step in rehearsal.directory.list_saved_steps()[:-1]:
-                    (rehearsal.directory.checkpoint(step) / STATE).unlink()
-                    (rehearsal.directory.checkpoint(step) / "manifest.json").unlink(missing_ok=True)
-                    rehearsal.directory.checkpoint(step).rmdir()
+                    shutil.rmtree(rehearsal.directory.checkpoint(step))
         state = rehearsal.directory.state
     assert "1" not in state["tinker_saved"]
     left = [path for path in double.store.root.rglob("weights/*") if path.is_dir() and path.name.startswith("astuner-")]
@@ -222,7 +225,9 @@ def test_exported_adapters_are_whole(
     conf = write(tmp_path, tiny_model, tinker={"download": when == "download"}, trainer_common={"optim": {"lr": 0.01}})
     play(conf)
     checkpoint = read_checkpoint(conf, 4)
-    assert (checkpoint / "adapter_config.json").is_file() == (when == "download")
+    assert (checkpoint / "adapter_model.safetensors").is_file() == (when == "download")
+    described = read_adapters(checkpoint)  # what `astuner export` takes it for
+    assert described is not None and described.base == str(tiny_model)
     TinkerBackbone().export(checkpoint, tmp_path / "merged", merge_lora=True)
     state = json.loads((checkpoint / STATE).read_text())
     client = double.create_training_client_from_state(state["path"])
@@ -233,8 +238,9 @@ def test_exported_adapters_are_whole(
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     base = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
     assert (base(ids).logits - expected).abs().max() > 1e-2
+    own, kept = (AutoTokenizer.from_pretrained(folder) for folder in (tiny_model, tmp_path / "merged"))
+    assert (kept.get_vocab(), kept.chat_template) == (own.get_vocab(), own.chat_template)
     # A run with that model, as the next stage is, begins with the state on the server, and measures divergences from it.
-    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "merged")
     common = {"use_kl_loss": True, "optim": {"lr": 0.0}}
     following = write(tmp_path / "next", tmp_path / "merged", trainer_common=common)
     assert all(one["mismatch/abs_max"] < 1e-3 for one in play(following))
@@ -242,6 +248,10 @@ def test_exported_adapters_are_whole(
     assert begun["base_model"] == str(tiny_model)
     again = double.create_training_client_from_state(begun["path"])
     torch.testing.assert_close(again.model.merge()(ids).logits, expected, rtol=1e-5, atol=1e-5)
+    # Its adapters are those of the base of the first run, and not added to the merged model a second time.
+    TinkerBackbone().export(read_checkpoint(following, 4), tmp_path / "next_merged", merge_lora=True)
+    exported = AutoModelForCausalLM.from_pretrained(tmp_path / "next_merged", dtype=torch.float32)
+    torch.testing.assert_close(exported(ids).logits, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

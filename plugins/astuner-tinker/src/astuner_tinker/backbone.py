@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from shutil import copy2
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar
 
@@ -112,16 +111,12 @@ class TinkerBackbone:
         The reference to the state goes along, so that a run with this `model.path` begins there.
         """
         from astuner.runs.training import export_model
-        from astuner.settings.config.adapters import ADAPTER_FILE
-        from astuner_tinker.checkpoints import STATE, download_checkpoint
+        from astuner_tinker.checkpoints import WEIGHTS, download_checkpoint
 
         with TemporaryDirectory() as made:
-            held = (checkpoint / ADAPTER_FILE).is_file()
-            export_model(
-                checkpoint if held else download_checkpoint(checkpoint, Path(made)), out, merge_lora=merge_lora, dtype=dtype
-            )
-        if not held:
-            copy2(checkpoint / STATE, out)
+            held = (checkpoint / WEIGHTS).is_file()
+            source = checkpoint if held else download_checkpoint(checkpoint, Path(made))
+            export_model(source, out, merge_lora=merge_lora, dtype=dtype)
 
     def close(self) -> None:
         """Nothing to do: `train` closes what it opened on every path."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import copy2
 from typing import Any
 from urllib.request import Request, urlopen
 from uuid import uuid4
@@ -27,17 +28,27 @@ SAVED = "tinker_saved"
 WEIGHTS = "adapter_model.safetensors"
 
 
-def save_state(service: Service, client: Any, directory: Path, *, step: int, model: str) -> str:
-    """Save weights and optimizer on the server under a name of their own, and write down where; return the path."""
+def save_state(service: Service, client: Any, directory: Path, *, step: int, rank: int, model: str, tokenizer: Any) -> str:
+    """Save weights and optimizer on the server under a name of their own, and write down where; return the path.
+
+    The checkpoint says that it is one of adapters, and has the tokenizer, also where the weights are elsewhere.
+    """
     name = f"astuner-{step}-{datetime.now(UTC):%Y%m%d%H%M%S}-{uuid4().hex[:8]}"
     path: str = service.ask(lambda: client.save_state(name), "a checkpoint").path
     state = {"path": path, "step": step, "server": service.server.url, "base_model": service.base_model, "model": model}
-    write_json(
-        directory / STATE, {**state, "sdk": service.sdk, "rank": service.options.rank, "base_url": service.options.base_url}
-    )
+    base_url = None if service.server.name == "hosted" else service.server.url
+    write_json(directory / STATE, {**state, "sdk": service.sdk, "rank": rank, "base_url": base_url})
+    write_json(directory / ADAPTER_FILE, describe_adapters(model, rank))
+    if tokenizer is not None:
+        tokenizer.save_pretrained(directory)
     if service.options.download:
-        download(service, client, directory, model=model)
+        download(service, client, directory, model=model, rank=rank)
     return path
+
+
+def describe_adapters(model: str, rank: int) -> dict[str, Any]:
+    """Return PEFT's configuration of adapters of which only this is known."""
+    return {"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": model, "r": rank, "lora_alpha": 32}
 
 
 def read_state(checkpoint: Path) -> Mapping[str, Any]:
@@ -49,9 +60,12 @@ def read_state(checkpoint: Path) -> Mapping[str, Any]:
     return found
 
 
-def find_base_model(path: str) -> str:
-    """Return the server's name for a model: that of the base, for one that was exported from a checkpoint."""
-    return str(read_state(Path(path))["base_model"]) if (Path(path) / STATE).is_file() else path
+def find_base(path: str) -> tuple[str, str]:
+    """Return a model here and the server's name for it: those of the base, for one that was exported from a checkpoint."""
+    if not (Path(path) / STATE).is_file():
+        return path, path
+    state = read_state(Path(path))
+    return str(state["model"]), str(state["base_model"])
 
 
 def load_state(service: Service, checkpoint: Path, *, optimizer: bool) -> tuple[Any, int]:
@@ -75,7 +89,7 @@ def forget_states(service: Service, directory: RunDirectory, step: int, paths: l
     directory.write_state(**{SAVED: saved})
 
 
-def download(service: Service, client: Any, directory: Path, *, model: str) -> None:
+def download(service: Service, client: Any, directory: Path, *, model: str, rank: int) -> None:
     """Write the adapters as PEFT loads them; raises `RunFailed` if the server gives none."""
     try:
         files = service.ask(lambda: _fetch_files(service, client, f"astuner-{uuid4().hex[:12]}"), "the download")
@@ -86,20 +100,22 @@ def download(service: Service, client: Any, directory: Path, *, model: str) -> N
         raise RunFailed(f"{service.describe()}: {', '.join(files) or 'nothing'} was downloaded, and no {WEIGHTS}")
     for name in {ADAPTER_FILE, WEIGHTS} & set(files):
         (directory / name).write_bytes(files[name])
-    mend_adapters(directory, model=model, rank=service.options.rank)
+    mend_adapters(directory, model=model, rank=rank)
 
 
 def download_checkpoint(checkpoint: Path, directory: Path) -> Path:
-    """Write the adapters of a checkpoint that only refers to them, and return the directory; needs the key and the server."""
+    """Write a checkpoint that only refers to its adapters with them, and return the directory; needs the key and the server."""
     from types import SimpleNamespace
 
     state = read_state(checkpoint)
+    for file in (one for one in checkpoint.iterdir() if one.is_file()):
+        copy2(file, directory)
     control = SimpleNamespace(stop=False, notify=lambda text, level="warning": None)
     options = Options(base_url=state["base_url"], base_model=state["base_model"], rank=state["rank"])
     service = connect(options, state["model"], "export", control)
     try:
         client, _ = load_state(service, checkpoint, optimizer=False)
-        download(service, client, directory, model=state["model"])
+        download(service, client, directory, model=state["model"], rank=state["rank"])
     finally:
         service.close()
     return directory
@@ -114,8 +130,7 @@ def mend_adapters(directory: Path, *, model: str, rank: int) -> None:
     modules = sorted({name.split(".lora_")[0].rsplit(".", 1)[-1] for name in names if ".lora_" in name})
     file = directory / ADAPTER_FILE
     given = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    settings = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": rank, "lora_alpha": 32, **given}
-    write_json(file, {**settings, "base_model_name_or_path": model, "target_modules": modules})
+    write_json(file, {**describe_adapters(model, rank), **given, "base_model_name_or_path": model, "target_modules": modules})
 
 
 def _fetch_files(service: Service, client: Any, name: str) -> dict[str, bytes]:

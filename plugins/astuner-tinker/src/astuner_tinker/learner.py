@@ -23,7 +23,7 @@ from astuner.runs.training import Correction, LossOptions, divergence
 from astuner.runs.training.learner import LearnerTraits
 from astuner.runs.training.token_values import TokenValues, join_passes
 from astuner_tinker.adapter import AdapterTrainer
-from astuner_tinker.checkpoints import STATE, find_base_model, forget_states, load_state, save_state
+from astuner_tinker.checkpoints import STATE, find_base, forget_states, load_state, save_state
 from astuner_tinker.engine import Served, TinkerEngine
 from astuner_tinker.options import ALPHA, Options, read_options
 from astuner_tinker.probe import ServerFacts, find_facts, sample_once
@@ -82,6 +82,13 @@ class TinkerLearner:
     def _base_sampler(self) -> Any:
         return self._sample_from(self.base)
 
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from astuner.model.rendering import load_renderer
+
+        config = self.run.config.model
+        return load_renderer(config.path, **config.rendering).tokenizer
+
     def _sample_from(self, client: Any) -> Any:
         """Return a sampling client that has sampled: on SkyRL the first sample loads its weights over those in training."""
         sampler = self.service.ask(client.save_weights_and_get_sampling_client, "the weights to sample from")
@@ -128,10 +135,21 @@ class TinkerLearner:
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint, with a directory for each target if there are several."""
-        paths = []
+        paths, config = [], self.run.config.model
         for tag, trainer in self.trainers.items():
             (place := directory / tag).mkdir(exist_ok=True)
-            paths.append(save_state(self.service, trainer.client, place, step=trainer.step, model=self.run.config.model.path))
+            own = config.adapters.get(tag)
+            paths.append(
+                save_state(
+                    self.service,
+                    trainer.client,
+                    place,
+                    step=trainer.step,
+                    rank=(own.lora_rank if own else None) or self.service.options.rank,
+                    model=find_base(config.path)[0],
+                    tokenizer=self._tokenizer,
+                )
+            )
             if self.facts.saves_once:
                 trainer.client, _ = load_state(self.service, place, optimizer=True)
         forget_states(self.service, RunDirectory(self.run.directory), self.step, paths)
@@ -166,7 +184,7 @@ def open_learner(
     """Connect, measure the server, and make or load the adapters; raises `ConfigError` for what does not fit."""
     options = read_options(run.native)
     estimator = recipe.make_estimator(run, control.hooks)
-    base_model = options.base_model or find_base_model(run.config.model.path)
+    base_model = options.base_model or find_base(run.config.model.path)[1]
     _check(run, recipe, estimator, options, base_model)
     service = connect(options, base_model, f"{run.project_name}/{run.experiment_name}", control)
     try:

@@ -78,7 +78,8 @@ def export_run(request: ExportRequest) -> Iterator[str]:
 
 def _find_source(request: ExportRequest) -> Source:
     path = Path(request.run)
-    if os.path.isfile(path / ADAPTER_FILE):
+    # A checkpoint may describe adapters that lie elsewhere: only its backbone exports it.
+    if os.path.isfile(path / ADAPTER_FILE) and any(path.glob("adapter_model*")):
         from astuner.runs.training.export import export_model
 
         check_intact(path)
