@@ -78,7 +78,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,
-    "astuner-tinker": 1740,
+    "astuner-tinker": 1760,
     "astuner-tools": 11650,
     "astuner-tracing": 4200,
     "astuner-trinity": 6200,

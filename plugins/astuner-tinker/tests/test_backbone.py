@@ -227,7 +227,8 @@ def test_exported_adapters_are_whole(
     checkpoint = read_checkpoint(conf, 4)
     assert (checkpoint / "adapter_model.safetensors").is_file() == (when == "download")
     described = read_adapters(checkpoint)  # what `astuner export` takes it for
-    assert described is not None and described.base == str(tiny_model)
+    assert described is not None
+    assert described.base == str(tiny_model)
     TinkerBackbone().export(checkpoint, tmp_path / "merged", merge_lora=True)
     state = json.loads((checkpoint / STATE).read_text())
     client = double.create_training_client_from_state(state["path"])

@@ -75,10 +75,9 @@ def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
     yield from space_rows(Path(config.experiment_dir))
     yield from extension_rows(catalog, config.plugins.options)
     yield from backbone_rows(trials, config.backbone, problems)
-    if not problems:
-        with suppress(AstunerError):
-            for one in plan_run(conf).settle_values():
-                yield Row(area="configuration", what=one.key, detail=f"{one.value} ({one.because})")
+    with suppress(AstunerError):
+        for one in plan_run(conf).settle_values():
+            yield Row(area="configuration", what=one.key, detail=f"{one.value} ({one.because})")
 
 
 def _trains(catalog: Catalog, backbone: str, conf: Path) -> bool:
