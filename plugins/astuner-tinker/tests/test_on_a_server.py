@@ -419,6 +419,7 @@ def test_no_episode_of_a_killed_run_is_paid_twice(
 def test_a_stop_in_an_update_leaves_a_checkpoint_that_goes_on_elsewhere(
     server: HatcheryServer, forker: Forker, tiny_model: Path, tmp_path: Path
 ) -> None:
+    find_facts(open_service(server, tiny_model))  # the measurement, which has steps of its own, is kept
     project = Project.write(tmp_path / "a", tiny_model, server, forker, trainer_common={"save_freq": 100})
     strike(project, ("optim_step", 2, "before"), signal.SIGINT)
     assert project.directory.list_saved_steps() == [2]
