@@ -107,6 +107,12 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path, tiny_mo
     assert any(one["signal/rows_trained"] for one in whole)
 
 
+def test_a_rate_of_0_trains_nothing_where_a_server_refuses_it(tmp_path: Path, tiny_model: Path, serve: Serve) -> None:
+    serve(Behaviour.hatchery())
+    (metrics,) = play(write(tmp_path, tiny_model, trainer_common={"optim": {"lr": 0.0}}), stop_after=1)
+    assert (metrics["lr"], metrics["signal/rows_trained"] > 0) == (0.0, True)
+
+
 def test_what_was_measured_and_spent_is_in_the_run(tmp_path: Path, tiny_model: Path, serve: Serve) -> None:
     double = serve(Behaviour.hatchery())
     metrics = play(conf := write(tmp_path, tiny_model, tinker={"prices": {"prefill": 1.0, "sample": 2.0, "train": 3.0}}))
@@ -245,10 +251,10 @@ def test_exported_adapters_are_whole(
     assert (kept.get_vocab(), kept.chat_template) == (own.get_vocab(), own.chat_template)
     # A run with that model, as the next stage is, begins with the state on the server, and measures divergences from it.
     common = {"use_kl_loss": True, "optim": {"lr": 0.0}}
-    following = write(tmp_path / "next", tmp_path / "merged", trainer_common=common)
+    following = write(tmp_path / "next", tmp_path / "merged", trainer_common=common, tinker={"rank": 16})
     assert all(one["mismatch/abs_max"] < 1e-3 for one in play(following))
     begun = json.loads((read_checkpoint(following, 4) / STATE).read_text())
-    assert begun["base_model"] == str(tiny_model)
+    assert (begun["base_model"], begun["rank"]) == (str(tiny_model), 4)  # whatever the YAML says of new adapters
     again = double.create_training_client_from_state(begun["path"])
     torch.testing.assert_close(again.model.merge()(ids).logits, expected, rtol=1e-5, atol=1e-5)
     # Its adapters are those of the base of the first run, and not added to the merged model a second time.

@@ -25,7 +25,7 @@ from astuner_tinker.probe import ServerFacts
 from astuner_tinker.service import Server, Service, check_sdk, find_key, identify_server
 
 
-class Told:
+class KeptControl:
     """A control that keeps what it shows."""
 
     def __init__(self) -> None:
@@ -37,15 +37,15 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def control() -> KeptControl:
+    return KeptControl()
 
 
 @pytest.fixture
-def connected(told: Told) -> Iterator[Service]:
+def connected(control: KeptControl) -> Iterator[Service]:
     server = Server(name="unknown", url="http://127.0.0.1:9", title="double")
-    control: Any = told
-    found = Service(SimpleNamespace(), server, "0.24.1", Options(max_in_flight=2), control, "model", "run")
+    given: Any = control
+    found = Service(SimpleNamespace(), server, "0.24.1", Options(max_in_flight=2), given, "model", "run")
     yield found
     found.close()
 
@@ -127,39 +127,41 @@ def test_a_refusal_names_server_and_call(connected: Service) -> None:
         assert raised.value.resumable
 
 
-def test_a_pause_is_shown_and_a_stop_ends_the_wait(connected: Service, told: Told) -> None:
+def test_a_pause_is_shown_and_a_stop_ends_the_wait(connected: Service, control: KeptControl) -> None:
     """The SDK waits for an account, a rate or a queue, for up to an hour, and says so in its log alone."""
     text = "The job is paused due to billing status. Error: no credit"
 
     def wait() -> Future[Any]:
         for _ in range(2):
             logging.getLogger("tinker.lib.internal_client_holder").warning(text)
-        told.stop = True
+        control.stop = True
         return Future()
 
     with pytest.raises(Interrupted, match="stopped while the server paused a training step"):
         connected.ask(wait, "a training step")
-    assert told.said == [f"tinker: {text}"]
+    assert control.said == [f"tinker: {text}"]
 
 
-def test_a_key_that_is_not_taken_is_named(connected: Service) -> None:
+def test_a_key_that_is_not_taken_is_named(connected: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     class AuthenticationError(Exception):
         """As the SDK's is called."""
 
     future: Future[Any] = Future()
     future.set_exception(AuthenticationError("Error code: 401"))
-    with pytest.raises(ConfigError, match=r"does not take the key of TINKER_API_KEY: AuthenticationError: Error code: 401"):
-        connected.ask(lambda: future, "a model")
+    for key, says in (("", r"a run without a key: set TINKER_API_KEY \("), ("tml-old", r"the key of TINKER_API_KEY \(")):
+        monkeypatch.setenv("TINKER_API_KEY", key)
+        with pytest.raises(ConfigError, match=f"does not take {says}AuthenticationError: Error code: 401"):
+            connected.ask(lambda: future, "a model")
 
 
-def test_a_stop_ends_a_wait_before_anything_is_trained(connected: Service, told: Told) -> None:
-    told.stop = True
+def test_a_stop_ends_a_wait_before_anything_is_trained(connected: Service, control: KeptControl) -> None:
+    control.stop = True
     with pytest.raises(Interrupted, match="stopped while the server was asked for a LoRA model"):
         connected.ask(lambda: Future(), "a LoRA model")
 
 
-def test_a_stop_waits_for_a_step_under_way(connected: Service, told: Told) -> None:
-    told.stop = connected.training = True
+def test_a_stop_waits_for_a_step_under_way(connected: Service, control: KeptControl) -> None:
+    control.stop = connected.training = True
     answer: Future[int] = Future()
     Thread(target=lambda: answer.set_result(3)).start()
     assert connected.ask(lambda: answer, "a training step") == 3

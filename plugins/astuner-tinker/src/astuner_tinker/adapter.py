@@ -38,6 +38,8 @@ from astuner_tinker.spending import Ledger
 
 EPS = 1e-8
 """AdamW's, as in the other backbones."""
+LEAST_RATE = 1e-30
+"""A server may refuse 0."""
 
 Logprobs = list[NDArray[np.float32]]
 
@@ -196,13 +198,13 @@ class AdapterTrainer:
     def _make_step(
         self, batch: Batch, old: Tensor, weights: Tensor, lr: float, loss: str, bounds: dict[str, float] | None = None
     ) -> tuple[Tensor, float | None]:
-        """Ask for gradient and optimizer step together; return log π before it, and the gradient's norm if it is told."""
+        """Ask for gradient and optimizer step together; return log π before it, and the gradient's norm if there is one."""
         from tinker import types
 
         common = self.run.config.trainer_common
         data = make_training_data(batch.samples, batch.split(old), batch.split(weights), self.facts)
         adam = types.AdamParams(
-            learning_rate=lr,
+            learning_rate=max(lr, LEAST_RATE),
             beta1=common.optim.betas[0],
             beta2=common.optim.betas[1],
             eps=EPS,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar
 
+from astuner.contract.errors import UsageError
 from astuner.contract.protocols import BackboneTraits, Control, RunInfo, SettledValue, TaskSource
 from astuner.contract.schema import Event
 from astuner.runs.training import LOOP_HONOURS, LOSS_HONOURS
@@ -64,7 +66,7 @@ class TinkerBackbone:
 
     @classmethod
     def settle_values(cls, run_info: RunInfo) -> Sequence[SettledValue]:
-        """Return what was measured of the server in the last day, and what a step may cost; asks nobody."""
+        """Return what was measured of the server in the last day, and what a step may cost; asks no server."""
         from importlib.metadata import version
 
         from astuner_tinker.probe import read_facts
@@ -113,6 +115,8 @@ class TinkerBackbone:
         from astuner.runs.training import export_model
         from astuner_tinker.checkpoints import WEIGHTS, download_checkpoint
 
+        if merge_lora and find_spec("peft") is None:
+            raise UsageError("--merge-lora needs peft: pip install 'astuner-tinker[export]'")
         with TemporaryDirectory() as made:
             held = (checkpoint / WEIGHTS).is_file()
             source = checkpoint if held else download_checkpoint(checkpoint, Path(made))

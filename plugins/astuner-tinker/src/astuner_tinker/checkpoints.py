@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,7 +20,7 @@ from astuner.runs.store.atomic import write_json
 from astuner.runs.store.directory import RunDirectory
 from astuner.settings.config.adapters import ADAPTER_FILE
 from astuner_tinker.options import Options
-from astuner_tinker.service import Service, connect
+from astuner_tinker.service import KEY, Service, connect
 
 STATE = "tinker.json"
 """The file of a checkpoint that says where its state is."""
@@ -39,8 +40,7 @@ def save_state(service: Service, client: Any, directory: Path, *, step: int, ran
     base_url = None if service.server.name == "hosted" else service.server.url
     write_json(directory / STATE, {**state, "sdk": service.sdk, "rank": rank, "base_url": base_url})
     write_json(directory / ADAPTER_FILE, describe_adapters(model, rank))
-    if tokenizer is not None:
-        tokenizer.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
     if service.options.download:
         download(service, client, directory, model=model, rank=rank)
     return path
@@ -111,8 +111,9 @@ def download_checkpoint(checkpoint: Path, directory: Path) -> Path:
     for file in (one for one in checkpoint.iterdir() if one.is_file()):
         copy2(file, directory)
     control = SimpleNamespace(stop=False, notify=lambda text, level="warning": None)
-    options = Options(base_url=state["base_url"], base_model=state["base_model"], rank=state["rank"])
-    service = connect(options, state["model"], "export", control)
+    # The address of a server may have changed since; the environment has the present one.
+    url = os.environ.get("TINKER_BASE_URL") or state["base_url"]
+    service = connect(Options(base_url=url), state["base_model"], "export", control)
     try:
         client, _ = load_state(service, checkpoint, optimizer=False)
         download(service, client, directory, model=state["model"], rank=state["rank"])
@@ -146,7 +147,7 @@ def _fetch_files(service: Service, client: Any, name: str) -> dict[str, bytes]:
         # SkyRL's paths have no part that says what kind of checkpoint it is, and the SDK refuses them.
         run, place = path.removeprefix("tinker://").split("/", 1)
         url = f"{service.server.url.rstrip('/')}/api/v1/training_runs/{run}/checkpoints/{place.rsplit('/', 1)[-1]}/archive"
-        request = Request(url, headers={"X-API-Key": "tml-local"})
+        request = Request(url, headers={"X-API-Key": os.environ.get(KEY) or "tml-local"})
     with tarfile.open(fileobj=io.BytesIO(_read(request))) as archive:
         found = {Path(member.name).name: archive.extractfile(member) for member in archive.getmembers()}
         return {name: file.read() for name, file in found.items() if file is not None}

@@ -23,7 +23,7 @@ from astuner.runs.training import Correction, LossOptions, divergence
 from astuner.runs.training.learner import LearnerTraits
 from astuner.runs.training.token_values import TokenValues, join_passes
 from astuner_tinker.adapter import AdapterTrainer
-from astuner_tinker.checkpoints import STATE, find_base, forget_states, load_state, save_state
+from astuner_tinker.checkpoints import STATE, find_base, forget_states, load_state, read_state, save_state
 from astuner_tinker.engine import Served, TinkerEngine
 from astuner_tinker.options import ALPHA, Options, read_options
 from astuner_tinker.probe import ServerFacts, find_facts, sample_once
@@ -135,23 +135,14 @@ class TinkerLearner:
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint, with a directory for each target if there are several."""
-        paths, config = [], self.run.config.model
-        for tag, trainer in self.trainers.items():
+        paths, config, tokenizer = [], self.run.config.model, self._tokenizer
+        model = find_base(config.path)[0]
+        for tag, one in self.trainers.items():
             (place := directory / tag).mkdir(exist_ok=True)
-            own = config.adapters.get(tag)
-            paths.append(
-                save_state(
-                    self.service,
-                    trainer.client,
-                    place,
-                    step=trainer.step,
-                    rank=(own.lora_rank if own else None) or self.service.options.rank,
-                    model=find_base(config.path)[0],
-                    tokenizer=self._tokenizer,
-                )
-            )
+            rank = (config.adapters[tag].lora_rank if tag else None) or self.service.options.rank
+            paths.append(save_state(self.service, one.client, place, step=one.step, rank=rank, model=model, tokenizer=tokenizer))
             if self.facts.saves_once:
-                trainer.client, _ = load_state(self.service, place, optimizer=True)
+                one.client, _ = load_state(self.service, place, optimizer=True)
         forget_states(self.service, RunDirectory(self.run.directory), self.step, paths)
         self.ledger.write()
 
@@ -182,7 +173,9 @@ def open_learner(
     run: RunInfo, recipe: Recipe, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
 ) -> Generator[TinkerLearner]:
     """Connect, measure the server, and make or load the adapters; raises `ConfigError` for what does not fit."""
-    options = read_options(run.native)
+    options, start = read_options(run.native), Path(run.config.model.path)
+    if (start / STATE).is_file():
+        options = evolve(options, rank=read_state(start)["rank"])  # that of the adapters which the run begins with
     estimator = recipe.make_estimator(run, control.hooks)
     base_model = options.base_model or find_base(run.config.model.path)[1]
     _check(run, recipe, estimator, options, base_model)

@@ -88,6 +88,7 @@ class ServerFacts:
             *(["is greedy at temperature 1 (asked for 1.00001)"] if self.greedy_at_one else []),
             *([f"samples from the most probable tokens unless top_k is set (to {MANY})"] if self.whole_top_k > 0 else []),
             *(["ignores stop tokens (answers are cut here)"] if not self.stops else []),
+            *(["does not repeat an answer by its seed"] if not self.repeats else []),
             *(["does not limit gradients"] if not self.clips else []),
         ]
         return f"{self.server}, SDK {self.sdk}: {', '.join(found)}; measured {self.measured[:10]}"
@@ -253,7 +254,6 @@ class Probe:
             self._measure_effect([[SHORT]])
         except RunFailed:
             self._weights = False
-            self._measure_effect([[SHORT]])
 
     def _measure_reduction(self) -> tuple[Within, Across]:
         """Return how losses become one, from how far steps go; raises `ConfigError` if that fits no known way.

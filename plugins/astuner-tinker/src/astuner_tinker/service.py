@@ -12,7 +12,7 @@ from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from attrs import define, field, frozen
@@ -20,8 +20,6 @@ from attrs import define, field, frozen
 from astuner.contract.errors import ConfigError, Interrupted, Problem, RunFailed
 from astuner.contract.protocols import Control
 from astuner_tinker.options import Options, find_url
-
-Answer = TypeVar("Answer")
 
 KEY = "TINKER_API_KEY"
 CREDENTIALS = Path("~/.tinker/credentials.json")
@@ -164,7 +162,8 @@ class Service:
                 raise Interrupted(f"stopped while the server {'paused' if self._pauses.paused else 'was asked for'} {what}")
         error = done.exception()
         if type(error).__name__ == "AuthenticationError":
-            message = f"{self.describe()} does not take the key of {KEY}: {describe(error)}"
+            which = f"the key of {KEY}" if os.environ.get(KEY) else f"a run without a key: set {KEY}"
+            message = f"{self.describe()} does not take {which} ({describe(error)})"
             raise ConfigError([Problem(key="tinker.base_url", message=message)]) from error
         raise RunFailed(f"{self.describe()}: {what} failed: {describe(error)}", resumable=True) from error
 
