@@ -74,7 +74,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-judges": 7520,
     "astuner-local": 8280,
     "astuner-loggers": 3250,
-    "astuner-logview": 6750,
+    "astuner-logview": 6660,
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -87,6 +89,25 @@ def test_what_the_form_writes_is_accepted_by_the_command_line(form: Page, projec
     validate(project, text)
 
 
+def test_each_section_shows_its_description_and_the_defaults_of_its_keys(form: Page) -> None:
+    schema = read_schema()
+    sections = {name: section for name, section in list_properties(schema, "astuner").items() if section.get("properties")}
+    assert len(sections) > 8
+    shown = 0
+    for name, section in sections.items():
+        form.get_by_role("button", name=re.compile(rf"^{name.replace('_', ' ')}\b", re.IGNORECASE)).click()
+        heading = form.get_by_role("heading", level=2, name=name.replace("_", " "))
+        expect(heading).to_be_visible()
+        assert heading.locator("xpath=following-sibling::p").inner_text() == section["description"].replace("`", "")
+        for key, property in section["properties"].items():
+            default = property.get("default")
+            if isinstance(default, int | float) and not isinstance(default, bool) and not property.get("deprecated"):
+                box = form.get_by_role("textbox", name=key, exact=True).first
+                assert float(box.get_attribute("placeholder") or "nan") == default, f"{name}.{key}"
+                shown += 1
+    assert shown > 20
+
+
 def test_comments_of_a_pasted_file_survive_a_change(form: Page, project: Path) -> None:
     yaml_box(form).fill(PASTED)
     set_key(form, "seed", "9")
@@ -127,6 +148,21 @@ def test_keys_are_searched(form: Page) -> None:
 
     expect(form.get_by_role("textbox", name=re.compile("temperature")).first).to_be_visible()
     expect(form.get_by_role("textbox", name="project_name", exact=True)).to_have_count(0)
+
+
+def read_schema() -> Any:
+    command = [sys.executable, "-m", "astuner", "config", "schema"]
+    return json.loads(subprocess.run(command, env=environment(), capture_output=True, text=True, check=True).stdout)
+
+
+def list_properties(schema: Any, name: str) -> dict[str, Any]:
+    """Return the properties of a definition, each with what it refers to."""
+    found = {}
+    for key, property in schema["definitions"][name]["properties"].items():
+        reference = property.get("$ref") or next((part["$ref"] for part in property.get("allOf", ()) if "$ref" in part), "")
+        if not property.get("deprecated") and not property.get("doNotSuggest"):
+            found[key] = {**schema["definitions"].get(reference.rpartition("/")[2], {}), **property}
+    return found
 
 
 def validate(folder: Path, text: str) -> None:

@@ -18,12 +18,36 @@ from astuner.settings.plugins.catalog import Catalog
 from astuner.shared.private_files import open_private
 from astuner_logview.errors import BadRequest, Unanswerable
 from astuner_logview.library import Library
-from astuner_logview.pages.configuration_sections import EXAMPLES, list_sections
 from astuner_logview.parameters import Parameters
 
 TIMEOUT_S = 60.0
 LONGEST = 200_000
 MOST_BACKBONES = 8
+EXAMPLES = [
+    {
+        "title": "One machine",
+        "yaml": """astuner:
+  project_name: my-project
+  experiment_name: first
+  backbone: local
+  model:
+    path: ./model
+  task_reader:
+    type: dataset_file
+    dataset_file:
+      training:
+        file_path: ./tasks/train.jsonl
+  rollout:
+    user_workflow: ./agent.py:MyAgent
+    num_repeat: 8
+  task_judge:
+    judge_type: customized_protocol
+    judge_protocol: ./judge.py:MyJudge
+  trainer_common:
+    total_training_steps: 40
+""",
+    }
+]
 
 KEPT = re.compile(r"PATH|HOME|LANG|TMPDIR|VIRTUAL_ENV|LD_LIBRARY_PATH|SYSTEMROOT|(PYTHON|LC_|XDG_)\w+")
 """Variables that Python and its packages are found with; a question sees no others of the viewer's."""
@@ -33,15 +57,8 @@ _one_at_a_time = threading.Lock()
 
 
 def show_schema(library: Library, parameters: Parameters) -> dict[str, Any]:
-    """Return the JSON Schema of the YAML, and what a form shows of it."""
-    schema = json.loads(read_schema_text())
-    return {
-        "schema": schema,
-        "backbones": list_backbones(),
-        "defaults": collect_defaults(schema, schema),
-        "sections": list_sections(schema),
-        "examples": EXAMPLES,
-    }
+    """Return the JSON Schema of the YAML, the installed backbones and an example."""
+    return {"schema": json.loads(read_schema_text()), "backbones": list_backbones(), "examples": EXAMPLES}
 
 
 def explain(library: Library, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,32 +108,6 @@ def read_schema_text() -> str:
     if done.returncode:
         raise BadRequest(*(done.stderr.strip().splitlines()[-1:] or ["astuner config schema: it ended without an answer"]))
     return done.stdout
-
-
-def collect_defaults(schema: Mapping[str, Any], node: Any) -> dict[str, Any]:
-    """Return the defaults of a schema as a tree."""
-    found: dict[str, Any] = {}
-    node = follow(schema, node)
-    for name, child in (node.get("properties") or {}).items():
-        child = follow(schema, child)
-        if child.get("properties"):
-            if inner := collect_defaults(schema, child):
-                found[name] = inner
-        elif "default" in child:
-            found[name] = child["default"]
-    return found
-
-
-def follow(schema: Mapping[str, Any], node: Any) -> Mapping[str, Any]:
-    """Return what a node of a schema refers to."""
-    seen = 0
-    while isinstance(node, Mapping) and isinstance(reference := node.get("$ref"), str) and seen < 20:
-        place: Any = schema
-        for part in reference.removeprefix("#/").split("/"):
-            place = place.get(part, {}) if isinstance(place, Mapping) else {}
-        node = {**place, **{key: value for key, value in node.items() if key != "$ref"}}
-        seen += 1
-    return node if isinstance(node, Mapping) else {}
 
 
 def _explain_one(conf: Path, backbone: str | None) -> dict[str, Any]:

@@ -274,7 +274,7 @@
 /** @typedef {{findings: WhyFinding[], rules: number, steps: number, problems: string[]}} Why */
 
 /** @typedef {Record<string, any>} JsonSchema */
-/** @typedef {{schema: JsonSchema, backbones: string[], defaults: Tree, sections: {path: string, title: string, text: string, keys: string[]}[], examples: {title: string, yaml: string}[], problems?: string[]}} ConfigSchema */
+/** @typedef {{schema: JsonSchema, backbones: string[], examples: {title: string, yaml: string}[], problems?: string[]}} ConfigSchema */
 /** @typedef {{place: string, line: number|null, message: string, remedy: string|null}} ConfigProblem */
 /** @typedef {{key: string, value: unknown, origin: string, native: {key: string, value: unknown}[], honoured: boolean, note: string|null}} ExplainedKey */
 /** @typedef {{problems: ConfigProblem[], by_backbone: Record<string, {keys: ExplainedKey[], problems: ConfigProblem[]}>, yaml: string}} Explanation */

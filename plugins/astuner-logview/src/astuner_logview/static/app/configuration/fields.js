@@ -25,11 +25,7 @@ export function readSections(answer) {
   const root = follow(schema, schema.properties?.[ROOT] ?? schema);
   const whole = readGroup(schema, root, [ROOT]);
   const top = { ...whole, path: [ROOT], name: "", title: "Run", text: "Names of the run, its backbone and its seed.", groups: [] };
-  const sections = [top, ...whole.groups];
-  return sections.map((section) => {
-    const about = answer.sections?.find((item) => item.path.replace(/^astuner\.?/, "") === section.name);
-    return { ...section, title: about?.title || capitalize(section.title), text: about?.text || section.text };
-  });
+  return [top, ...whole.groups].map((section) => ({ ...section, title: capitalize(section.title) }));
 }
 
 /** @param {string} key */
