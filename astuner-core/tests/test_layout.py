@@ -73,7 +73,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-gepa": 1300,
     "astuner-judges": 7520,
     "astuner-local": 8280,
-    "astuner-loggers": 3250,
+    "astuner-loggers": 2970,
     "astuner-logview": 6660,
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,

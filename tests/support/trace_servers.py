@@ -1,13 +1,12 @@
-"""Servers on loopback that take traces: one with scripted answers, and a stand-in for AgentScope Studio."""
+"""A server on loopback that takes traces, with scripted answers."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import define, field, frozen
 
@@ -113,75 +112,3 @@ def read_spans(body: bytes) -> list[dict[str, Any]]:
         for scope in resource.scope_spans
         for span in scope.spans
     ]
-
-
-@define(eq=False)
-class StandInStudio:
-    """What AgentScope Studio 1.0.9 accepts, refuses and keeps, as it was observed.
-
-    It hides the rest of Studio: its pages, its database, the live updates of its pages, traces as JSON and over gRPC, and that
-    it drops what a later version of it may refuse.
-    """
-
-    spans: dict[str, dict[str, Any]] = field(factory=dict)
-    runs: dict[str, dict[str, Any]] = field(factory=dict)
-    replies: dict[str, dict[str, Any]] = field(factory=dict)
-    messages: dict[str, dict[str, Any]] = field(factory=dict)
-    statuses: list[str] = field(factory=list)
-    """Of runs, in the order in which they were registered."""
-    limit: int = 10 * 1024 * 1024
-    """Bytes of a request with traces."""
-
-    RUN: ClassVar[Mapping[str, type]] = {"id": str, "project": str, "name": str, "timestamp": str, "pid": int, "status": str}
-    MESSAGE: ClassVar[Mapping[str, type]] = {"id": str, "name": str, "role": str, "content": list, "timestamp": str}
-
-    def answer(self, posted: Posted) -> Answer:
-        """Answer as Studio does."""
-        if posted.path == "/v1/traces":
-            return self._take_traces(posted)
-        body = json.loads(posted.body)
-        if (
-            posted.path == "/trpc/registerRun"
-            and _fits(body, self.RUN)
-            and body["status"] in ("running", "pending", "done", "unknown")
-        ):
-            self.runs[body["id"]] = body
-            self.statuses.append(body["status"])
-        elif posted.path == "/trpc/pushMessage" and body.get("runId") in self.runs and _fits(body["msg"], self.MESSAGE):
-            self.replies.setdefault(body["replyId"], {"name": body["replyName"], "role": body["replyRole"]})
-            self.messages[body["msg"]["id"]] = body["msg"] | {"reply": body["replyId"]}
-        else:
-            return Answer(status=400, body=b'{"error":{"message":"BAD_REQUEST"}}')
-        return Answer(body=b'{"result":{}}')
-
-    def _take_traces(self, posted: Posted) -> Answer:
-        if len(posted.body) > self.limit:
-            return Answer(status=413)
-        if posted.headers.get("content-encoding"):
-            return Answer(status=400, body=b'{"message":"Failed to decompress request body"}')
-        if "application/x-protobuf" in posted.headers["content-type"]:
-            for span in read_spans(posted.body):
-                self.spans[span["id"]] = span | {"attributes": _nest(span["attributes"])}
-        # Of JSON as OTLP has it, it says the same and keeps nothing.
-        return Answer(body=b'{"message":"Processed traces successfully"}')
-
-
-def _fits(body: Mapping[str, Any], fields: Mapping[str, type]) -> bool:
-    return all(isinstance(body.get(name), kind) for name, kind in fields.items())
-
-
-def _nest(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as Studio stores them: texts that are valid JSON are read, and dots make levels."""
-    nested: dict[str, Any] = {}
-    for name, value in attributes.items():
-        *path, last = name.split(".")
-        level = nested
-        for part in path:
-            if not isinstance(level.get(part), dict):
-                level[part] = {}
-            level = level[part]
-        try:
-            level[last] = json.loads(value) if isinstance(value, str) else value
-        except ValueError:
-            level[last] = value
-    return nested

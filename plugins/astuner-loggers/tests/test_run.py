@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_servers import StandInStudio, serve
+from trace_servers import Answer, serve
 
 from astuner_devkit.contracts.leftovers import find_left_running, list_running
 
@@ -163,22 +163,20 @@ def test_a_place_that_mlflow_refuses_is_told_before_the_run(play: Callable[..., 
     assert not run.exists()
 
 
-def test_a_run_is_in_studio_with_each_of_its_episodes(play: Callable[..., tuple[Any, Path]], machine: Any) -> None:
+def test_a_run_is_on_a_server_of_traces_with_each_of_its_episodes(play: Callable[..., tuple[Any, Path]], machine: Any) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="comes with the extra otel")
     before = list_running()
-    studio = StandInStudio()
-    with serve(studio.answer) as server:
-        answered, run = play(["console", {"otel": {"studio": server.address, "timeout_s": 600.0}}])
+    with serve(lambda _: Answer()) as server:
+        answered, run = play(["console", {"otel": {"endpoint": server.address, "timeout_s": 600.0}}])
+        spans = server.read_spans()
         sent = b"".join(posted.body for posted in server.posted)
     assert answered.code == 0, answered.err
     assert "left out" not in answered.err
-    ((identity, about),) = studio.runs.items()
-    assert (about["project"], about["status"]) == ("testing", "done")
-    roots = [span["attributes"] for span in studio.spans.values() if span["parent"] is None]
-    assert [(root["gen_ai"]["conversation"]["id"], root["astuner"]["reward"]) for root in roots] == [(identity, 1.0)]
-    assert [message["content"][0]["text"] for message in studio.messages.values()][1:] == ["What is 2 + 2?", "4"]
+    identity = json.loads((run / "otel" / "astuner.json").read_text())["run_id"]
+    roots = [span["attributes"] for span in spans.values() if span["parent"] is None]
+    assert [(root["gen_ai.conversation.id"], root["astuner.reward"]) for root in roots] == [(identity, 1.0)]
+    assert {span["resource"]["service.name"] for span in spans.values()} == {"testing"}
     assert SECRET.encode() not in sent
-    assert json.loads((run / "otel" / "astuner.json").read_text())["run_id"] == identity
     assert (machine.reached_for, find_left_running(before)) == ([], [])
 
 

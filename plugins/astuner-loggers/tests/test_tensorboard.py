@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -246,6 +247,9 @@ def test_a_run_of_an_earlier_version_goes_on_where_its_curve_is(tmp_path: Path) 
     earlier.log(1, {"reward/mean": 0.0})
     earlier.log(2, {"reward/mean": 0.0})
     earlier.close()
+    # Files are read in the order of their names, which begin with the second; within one, file 10 is read before file 9.
+    for written in (tmp_path / "mine" / "tensorboard").glob("events.out.tfevents.*"):
+        written.rename(written.with_name(re.sub(r"\d+", lambda second: f"{int(second[0]) - 60}", written.name, count=1)))
     resumed = make_logger(tmp_path / "mine")
     resumed.truncate_after(1)
     resumed.log(2, {"reward/mean": 1.0})

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from attrs import define
 
 from astuner_loggers.otel.batches import fill_batches
 from astuner_loggers.otel.episode_trace import TraceFacts, draft_trace
-from astuner_loggers.otel.identity import derive_trace_id
-from astuner_loggers.otel.messages import MessageConverter
 from astuner_loggers.otel.otlp import SpanExport
 from astuner_loggers.otel.report import Report
-from astuner_loggers.otel.selection import ChosenEpisode
-from astuner_loggers.otel.studio import Studio, write_messages
 
 if TYPE_CHECKING:
     from astuner_loggers.otel.encoding import EncodedSpan, SpanEncoder
@@ -33,8 +28,6 @@ class Destination:
     facts: TraceFacts
     clean: Callable[[str], str]
     most_bytes: int
-    studio: Studio | None = None
-    _is_registered: bool = False
 
     @property
     def address(self) -> str:
@@ -46,34 +39,17 @@ class Destination:
         """Whether it did not accept the last request."""
         return self.export.is_failing
 
-    def begin(self) -> None:
-        """Make the run known; what fails is tried again with each report."""
-        if self.studio is not None and not self._is_registered:
-            self._is_registered = self.studio.register_run("running") is None
-
     def deliver(self, report: Report) -> Iterator[tuple[frozenset[str], str | None]]:
         """Send a report; after each request, yield the ids of its episodes, and why they were not accepted."""
-        self.begin()
         broken: dict[str, str] = {}
         for batch in fill_batches(self._encode(report, broken), self.most_bytes):
             yield batch.episodes, self.export.send([one.span for one in batch.spans])
         for episode, problem in broken.items():
             yield frozenset({episode}), problem
-        if self.studio is not None:
-            for chosen in report.episodes:
-                if chosen.episode.id in report.shown:
-                    yield frozenset({chosen.episode.id}), self._show(self.studio, chosen, report)
-
-    def finish(self) -> None:
-        """Report that the run has ended."""
-        if self.studio is not None and self._is_registered:
-            self.studio.register_run("done")
 
     def abort(self) -> None:
         """End what is being sent, as far as possible."""
         self.export.close()
-        if self.studio is not None:
-            self.studio.close()
 
     def _encode(self, report: Report, broken: dict[str, str]) -> Iterable[tuple[str, Iterable[EncodedSpan]]]:
         """Yield the spans of each episode; note why one cannot be drawn up."""
@@ -85,17 +61,3 @@ class Destination:
                 broken[identity] = f"episode {identity} cannot be written as a trace: {type(error).__name__}: {error}"
             else:
                 yield identity, self.encoder.encode(trace, report.ended_ns + place * _APART_NS)
-
-    def _show(self, studio: Studio, chosen: ChosenEpisode, report: Report) -> str | None:
-        episode = chosen.episode
-        trace_id = derive_trace_id(self.facts.run_id, episode.id)
-        title = self.clean(
-            f"{episode.split}, step {episode.step}, task {episode.task.task_id}: {describe_reward(episode.reward)}"
-        )
-        ended = datetime.fromtimestamp(report.ended_ns / 1e9)
-        return studio.push_messages(write_messages(episode, trace_id, title, MessageConverter(self.clean), ended))
-
-
-def describe_reward(reward: float | None) -> str:
-    """Return a reward as text."""
-    return "no reward" if reward is None else f"reward {reward:g}"

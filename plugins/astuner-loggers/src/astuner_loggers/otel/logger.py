@@ -18,8 +18,7 @@ from astuner.contract.errors import PluginError
 from astuner.contract.protocols import LoggerTraits, RunInfo
 from astuner.contract.schema import Group
 from astuner.shared.install_hints import install_command
-from astuner_loggers.episodes import choose_evenly
-from astuner_loggers.otel.address import PATH, check_address, complete_address, find_default_address
+from astuner_loggers.otel.address import check_address, complete_address, find_default_address
 from astuner_loggers.otel.destination import Destination
 from astuner_loggers.otel.encoding import SpanEncoder
 from astuner_loggers.otel.episode_trace import TraceFacts
@@ -29,7 +28,6 @@ from astuner_loggers.otel.otlp import SpanExport
 from astuner_loggers.otel.report import Report
 from astuner_loggers.otel.selection import choose_episodes
 from astuner_loggers.otel.sender import Sender
-from astuner_loggers.otel.studio import Studio, StudioRun
 from astuner_loggers.parameters import collect_secrets
 
 INTERRUPTED_WAIT_S = 5.0
@@ -56,21 +54,16 @@ class OtelLogger:
 
         endpoint: str | None = field(default=None, validator=optional(check_address))
         """Where traces go, as OTLP over HTTP: `http://…` or `https://…`, to which `/v1/traces` is added if it is missing. By
-        default only to `studio`; without that to `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`, else to
-        `http://localhost:4318`."""
+        default to `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`, else to `http://localhost:4318`."""
         headers: Mapping[str, str] = field(factory=dict, validator=_check_headers)
         """Headers of each request, such as keys: `{Authorization: 'Bearer ${oc.env:MY_KEY}'}`. Those of
-        `OTEL_EXPORTER_OTLP_HEADERS` are sent too, but not to `studio`."""
-        studio: str | None = field(default=None, validator=optional(check_address))
-        """The address of AgentScope Studio, such as `http://localhost:3000`. It gets the traces, the run, and messages."""
-        studio_episodes: int = field(default=3, validator=ge(0))
-        """How many episodes of a step have their messages in Studio, from the lowest to the highest reward; 0 for none."""
+        `OTEL_EXPORTER_OTLP_HEADERS` are sent too."""
         share: float = field(default=1.0, validator=and_(gt(0), le(1)))
         """Share of the tasks whose episodes are sent: the same tasks in every step, each with all its episodes."""
         most: int = field(default=64, validator=ge(1))
         """Episodes of a step, or of a validation, that are sent at most."""
         most_mb: float = field(default=10.0, validator=and_(ge(0.05), le(64.0)))
-        """Size of a request, in megabytes; Studio takes 10. Larger traces are split, and texts of larger spans are cut."""
+        """Size of a request, in megabytes. Larger traces are split, and texts of larger spans are cut."""
         timeout_s: float = field(default=30.0, validator=gt(0))
         """Longest time for one request with its repetitions, and longest wait for the server at the end of a run."""
 
@@ -79,9 +72,9 @@ class OtelLogger:
         self._options, self._run_info, self._secrets = options, run_info, collect_secrets(run_info)
         self._is_resumed = self._is_interrupted = False
         self._identity: RunIdentity | None = None
-        self._senders: tuple[Sender, ...] | None = None
+        self._sender: Sender | None = None
         # A variable with a bad address is reported before the run.
-        self._addresses = _list_addresses(options)
+        self._address = _find_address(options)
 
     @classmethod
     def from_run(cls, options: Options | None, run_info: RunInfo) -> Self:
@@ -96,23 +89,16 @@ class OtelLogger:
         chosen = choose_episodes(groups, share=self._options.share, most=self._options.most)
         if not chosen:
             return
-        rewarded = sorted((one.episode.reward, one.episode.id) for one in chosen if one.episode.reward is not None)
-        shown = frozenset(episode for _, episode in choose_evenly(rewarded, self._options.studio_episodes))
         ended_ns = self._identify().date(f"{groups[0].split}/{step}", time.time_ns())
-        report = Report(ended_ns=ended_ns, episodes=tuple(chosen), shown=shown)
-        for sender in self._start():
-            if (problem := sender.put(report)) is not None:
-                text = f"logger 'otel': traces are lost, the run continues and later ones are tried: {problem}"
-                log.warning("%s", self._secrets.hide(text))
+        report = Report(ended_ns=ended_ns, episodes=tuple(chosen))
+        self._sender = self._sender or Sender(self._make_destination())
+        if (problem := self._sender.put(report)) is not None:
+            text = f"logger 'otel': traces are lost, the run continues and later ones are tried: {problem}"
+            log.warning("%s", self._secrets.hide(text))
 
     def truncate_after(self, step: int) -> None:
         """Continue the traces of the earlier attempt: what is sent again has the same ids."""
         self._is_resumed = True
-
-    @hookimpl
-    def astuner_run_started(self) -> None:
-        """Make the run known to Studio, so that it is visible before its first step."""
-        self._start()
 
     @hookimpl
     def astuner_run_finished(self, exit_code: int) -> None:
@@ -121,17 +107,14 @@ class OtelLogger:
 
     def close(self) -> None:
         """Send what is left; raises `PluginError` with the number of episodes that were lost."""
-        senders, self._senders = self._senders or (), ()
+        sender, self._sender = self._sender, None
+        if sender is None:
+            return
         wait_s = self._options.timeout_s
         if self._is_interrupted:
             wait_s = min(wait_s, INTERRUPTED_WAIT_S)
-        # They end at the same time: one slow server does not use up the time of another.
-        for sender in senders:
-            sender.begin_close()
-        deadline = time.monotonic() + wait_s
-        problems = [sender.close(max(0.0, deadline - time.monotonic())) for sender in senders]
-        if any(problems):
-            raise PluginError(self._secrets.hide("; ".join(problem for problem in problems if problem)))
+        if (problem := sender.close(wait_s)) is not None:
+            raise PluginError(self._secrets.hide(problem))
 
     def _identify(self) -> RunIdentity:
         """Return the run's identity; nothing is written before the run has started."""
@@ -140,46 +123,24 @@ class OtelLogger:
             self._identity.save()
         return self._identity
 
-    def _start(self) -> tuple[Sender, ...]:
-        """Return the senders; start them first if this is the first report."""
-        if self._senders is None:
-            self._senders = tuple(Sender(destination) for destination in self._make_destinations())
-        return self._senders
-
-    def _make_destinations(self) -> list[Destination]:
+    def _make_destination(self) -> Destination:
         options, info = self._options, self._run_info
         run_id = self._identify().run_id
         most_bytes = round(options.most_mb * 1e6)
-        encoder = SpanEncoder(run_id, _describe_run(info, run_id), most_bytes)
-        made = []
-        for address, is_studio in self._addresses:
-            headers = {} if is_studio and len(self._addresses) > 1 else options.headers
-            studio = None
-            if is_studio:
-                run = StudioRun(id=run_id, project=info.project_name, name=info.experiment_name)
-                studio = Studio(options.studio or "", headers, options.timeout_s, run)
-            made.append(
-                Destination(
-                    export=SpanExport(address, headers, options.timeout_s, with_variables=not is_studio),
-                    encoder=encoder,
-                    facts=TraceFacts(run_id=run_id, model=_name_model(info)),
-                    clean=make_cleaner(self._secrets),
-                    most_bytes=most_bytes,
-                    studio=studio,
-                )
-            )
-        return made
+        return Destination(
+            export=SpanExport(self._address, options.headers, options.timeout_s),
+            encoder=SpanEncoder(run_id, _describe_run(info, run_id), most_bytes),
+            facts=TraceFacts(run_id=run_id, model=_name_model(info)),
+            clean=make_cleaner(self._secrets),
+            most_bytes=most_bytes,
+        )
 
 
-def _list_addresses(options: OtelLogger.Options) -> list[tuple[str, bool]]:
-    """Return the addresses of traces, each with whether it is Studio's."""
-    found = []
+def _find_address(options: OtelLogger.Options) -> str:
     if options.endpoint is not None:
-        found.append((complete_address(options.endpoint), False))
-    if options.studio is not None:
-        found.append((complete_address(options.studio.rstrip("/").removesuffix(PATH)), True))
+        return complete_address(options.endpoint)
     try:
-        return found or [(find_default_address(), False)]
+        return find_default_address()
     except ValueError as error:
         raise PluginError(f"logger 'otel': {error}") from None
 

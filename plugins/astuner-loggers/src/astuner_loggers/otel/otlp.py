@@ -22,14 +22,13 @@ ABANDONED = "it was given up before the server was asked"
 class SpanExport:
     """One server that takes traces."""
 
-    def __init__(self, address: str, headers: Mapping[str, str], timeout_s: float, *, with_variables: bool) -> None:
-        """`with_variables`: send the headers of `OTEL_EXPORTER_OTLP_HEADERS` too."""
+    def __init__(self, address: str, headers: Mapping[str, str], timeout_s: float) -> None:
         from opentelemetry.exporter.otlp.proto.http import Compression
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         self.address = address
-        self._adapter = WatchedAdapter(None if with_variables else headers)
-        # Studio refuses gzip, which a variable may ask for.
+        self._adapter = WatchedAdapter()
+        # Not every server takes gzip, which a variable may ask for.
         self._exporter: Any = OTLPSpanExporter(
             endpoint=address,
             headers=dict(headers),

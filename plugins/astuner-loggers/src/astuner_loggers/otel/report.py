@@ -14,5 +14,3 @@ class Report:
     ended_ns: int
     """When the step ended, nanoseconds since 1970."""
     episodes: tuple[ChosenEpisode, ...]
-    shown: frozenset[str] = frozenset()
-    """The ids of those whose messages Studio shows."""

@@ -29,14 +29,8 @@ class Deliverer(Protocol):
     def is_failing(self) -> bool:
         """Whether the last attempt failed."""
 
-    def begin(self) -> None:
-        """Make the run known."""
-
     def deliver(self, report: Report) -> Iterator[tuple[frozenset[str], str | None]]:
         """Send; yield ids of episodes with why they were not accepted."""
-
-    def finish(self) -> None:
-        """Report the end of the run."""
 
     def abort(self) -> None:
         """End what is being sent."""
@@ -104,11 +98,8 @@ class Sender:
 
     def _run(self) -> None:
         try:
-            self._destination.begin()
             while (report := self._take()) is not None:
                 self._deliver(report)
-            if not self._is_abandoned:
-                self._destination.finish()
         except Exception as error:  # noqa: BLE001 - the boundary of the thread: what is left is lost, and reported with this reason
             self._note(f"{type(error).__name__}: {error}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,11 +13,10 @@ _LONGEST_REASON = 200
 class WatchedAdapter:
     """The transport of a session (`requests.Session.mount`)."""
 
-    def __init__(self, headers: Mapping[str, str] | None) -> None:
-        """With `headers`, nothing of `OTEL_EXPORTER_OTLP_HEADERS` is sent: they are for another server."""
+    def __init__(self) -> None:
         from requests.adapters import HTTPAdapter
 
-        self._inner, self._headers = HTTPAdapter(), headers
+        self._inner = HTTPAdapter()
         self.problem: str | None = None
         """Why the last attempt failed, or what the server rejected of it; None if all was accepted."""
         self.is_failing = False
@@ -28,9 +26,6 @@ class WatchedAdapter:
         """Send a request; raises what `requests` raises, and an error for a redirect, which would drop the content."""
         from requests import RequestException
 
-        if self._headers is not None:
-            for name in _list_credentials(request.headers, self._headers):
-                del request.headers[name]
         try:
             answer = self._inner.send(request, **options)
             content = answer.content
@@ -69,12 +64,6 @@ def describe_error(error: BaseException) -> str:
         error = inner
     text = re.sub(r"<[^>]*>: |HTTPS?Connection(Pool)?\([^)]*\): ", "", str(error))
     return _cut(f"{type(error).__name__}: {text}")
-
-
-def _list_credentials(given: Mapping[str, str], allowed: Mapping[str, str]) -> list[str]:
-    ordinary = {"accept", "accept-encoding", "connection", "content-length", "content-type", "user-agent"}
-    known = ordinary | {name.lower() for name in allowed}
-    return [name for name in given if name.lower() not in known]
 
 
 def _find_rejection(content_type: str, content: bytes) -> str | None:
