@@ -54,7 +54,7 @@ SECTION = {
 
 def document() -> str:
     """Return the whole page."""
-    introduction = (HERE / INTRODUCTION).read_text(encoding="utf-8").rstrip()
+    introduction = (HERE / INTRODUCTION).read_text(encoding="utf-8").rstrip().replace("](../", "](")
     return "\n".join([GENERATED, "", introduction, *_keys(), *_sections(), *_resume(), ""])
 
 
