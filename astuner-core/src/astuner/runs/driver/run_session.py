@@ -87,7 +87,7 @@ class RunSession:
         """Serve, read the tasks, record what the run is made from, consume the backbone's events, record how it ended."""
         self._serve()
         tasks = self._read_tasks()
-        keep_tokenizer(self._directory, self._plan.loaded.config.model.path)
+        keep_tokenizer(self._directory, self._plan.loaded.config.model)
         # Before the loggers drop the rows of the steps that are repeated.
         replayed = ReplayedSteps(store=self._store, times=read_step_times(self._directory.metrics, self._start.step))
         self._open_loggers()
