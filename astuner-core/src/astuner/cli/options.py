@@ -21,11 +21,10 @@ as_json = click.option("--json", "in_json", is_flag=True, help="One JSON documen
 
 def add_config_options(command: F) -> F:
     """Add the options that choose a configuration."""
-    file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
         click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Override one key of the YAML; repeatable."),
         click.option("--backbone", metavar="NAME", help="The backbone; overrides `backbone` of the YAML."),
-        click.option("--conf", type=file, required=True, help="The YAML of the run."),
+        click.option("--conf", type=click.Path(path_type=Path), required=True, help="The YAML of the run."),
     ):
         command = option(command)
     return command
