@@ -88,7 +88,8 @@ def _fail(exit_code: int, text: str, problems: Sequence[Problem] = (), *, in_jso
     if in_json:
         from attrs import asdict
 
-        print_json({"error": text, "exit_code": exit_code, "problems": [*map(asdict, problems)]}, indent=None)
+        with suppress(OSError):  # the reader is gone, or the disk full
+            print_json({"error": text, "exit_code": exit_code, "problems": [*map(asdict, problems)]}, indent=None)
     return exit_code
 
 

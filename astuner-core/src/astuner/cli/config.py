@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from astuner.cli.commands import CommandGroup
-from astuner.cli.options import add_config_options, as_json
+from astuner.cli.options import add_config_options
 from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
 from astuner.contract.errors import SeveralStages
@@ -23,7 +23,6 @@ Example:
 
 @click.command(epilog=VALIDATE_EXAMPLE)
 @add_config_options
-@as_json
 def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
     """Check every key and every named component, and that the backbone acts on each key. Nothing is started."""
     from astuner.settings.planning.plan import plan_run
@@ -34,9 +33,6 @@ def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json
         notices = plan_run(conf, overrides, backbone).notices
     except SeveralStages as stages:
         notices = load_function("check_stages", "stages: what checks them")(stages, conf, overrides, backbone)
-    if in_json:
-        print_json({"valid": True, "problems": [], "notices": notices})
-    else:
-        for notice in notices:
-            click.echo(notice, err=True)
-        click.echo(f"{conf}: valid")
+    for notice in notices:
+        click.echo(notice, err=True)
+    print_json({"valid": True, "problems": [], "notices": notices}) if in_json else click.echo(f"{conf}: valid")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from astuner.cli.options import add_config_options, add_service_options, as_json
+from astuner.cli.options import add_config_options, add_service_options
 from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
 from astuner.contract.errors import UsageError
@@ -27,7 +27,6 @@ Examples:
 
 @click.command(epilog=EXAMPLE)
 @add_config_options
-@as_json
 @click.option("--resume", is_flag=True, help="Continue an unfinished run; nothing is generated twice.")
 @click.option(
     "--resume-from",

@@ -44,7 +44,6 @@ class LineLogger:
 
 def print_run(request: RunRequest) -> RunOutcome:
     """Run as `start_run` does, with a line for each event; an error is left to the command line, which prints it as one."""
-    # Notices may come from threads, which have no context.
     lines = LineLogger(click.get_current_context().find_root().obj)
     outcome = start_run(evolve(request, loggers=(*request.loggers, lines)))
     validations = {"before": outcome.before, "after": outcome.after}

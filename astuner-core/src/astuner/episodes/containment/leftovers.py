@@ -90,9 +90,8 @@ def end_processes_of_rollouts() -> None:
 
 
 def _is_other_of(token: str, process: psutil.Process) -> bool:
-    if read_mark(process, EPISODES) != token:
-        return False
-    return process.pid != os.getpid() and is_living(process) and read_mark(process) == os.environ.get(MARK)
+    is_other = read_mark(process, EPISODES) == token and process.pid != os.getpid()
+    return is_other and is_living(process) and read_mark(process) == os.environ.get(MARK)
 
 
 def _end_processes(token: str, known: set[int]) -> Sequence[str]:
