@@ -58,7 +58,7 @@ def summarise(run: Run) -> Summary:
     attempts = facts.get("attempts") or [{}]
     return Summary(
         name=run.name,
-        path=str(run.path),
+        path=str(run.path.absolute()),
         status=state.status,
         detail=state.detail,
         backbone=facts.get("backbone"),

@@ -238,7 +238,7 @@ class RunSession:
         end_by_force(self._directory, self._store, self._record, close_loggers, self._resume_command)
 
     def _make_loggers(self) -> list[NamedLogger]:
-        made = []
+        made = [NamedLogger("--json", logger) for logger in self._request.loggers]
         for component in self._plan.loggers:
             logger = self._hooks.make_logger(component.candidate, component.options, self.info)
             if (after := self._start.replay_after) is not None and read_traits(logger, LoggerTraits).truncates:

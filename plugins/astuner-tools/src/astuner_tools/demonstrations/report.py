@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from astuner.contract.errors import AstunerError
 from astuner.contract.protocols import Fit, WarmStartResult
@@ -28,6 +29,21 @@ class WarmStartReport:
     conf: Path
     backbone: str | None
     overrides: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was measured, before and after."""
+        fits = {
+            when: {name: asdict(fit) for name, fit in fits.items()}
+            for when, fits in (("before", self.result.before), ("after", self.result.after))
+        }
+        rewards = dict(zip(fits, self.rewards, strict=True))
+        return {
+            "directory": self.out,
+            "demonstrations": {**self.demonstrations},
+            **fits,
+            "rewards": rewards,
+            "warnings": self.warnings,
+        }
 
     def format_lines(self) -> Iterator[str]:
         """Yield the lines that are shown."""

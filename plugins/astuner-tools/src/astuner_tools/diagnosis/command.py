@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from astuner.cli.options import as_json
-from astuner.cli.output import print_json
+from astuner.cli.output import as_json, print_json
 
 EXAMPLE = """\b
 Examples:
