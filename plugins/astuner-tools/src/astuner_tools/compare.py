@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 MOST_TASKS = 10
 """Tasks that are listed at each end."""
-
-LONGEST_VALUE = 60
 
 EXAMPLE = """\b
 Examples:
@@ -58,12 +55,13 @@ def compare(names: tuple[str, ...], metrics: tuple[str, ...], split: str | None,
 
 
 def _format_parts(found: Comparison, names: Sequence[str]) -> Iterator[str]:
+    from astuner_tools.config_explain.command import format_value
     from astuner_tools.runs import format_runs
 
     yield format_runs(found.runs, names)
     yield f"\n{_count(len(found.configuration), 'difference')} of configuration"
     if found.configuration:
-        rows = ((one.key, *map(_format_value, one.values)) for one in found.configuration)
+        rows = ((one.key, *map(format_value, one.values)) for one in found.configuration)
         yield align_columns([("KEY", *names), *rows])
     ends = ((metric, *map(_format_ends, curves)) for metric, curves in found.curves.items())
     yield f"\n{align_columns([('METRIC', *names), *ends])}"
@@ -88,11 +86,6 @@ def _format_task_counts(found: Comparison, names: Sequence[str]) -> str:
 
 def _shorten(changes: Sequence[TaskChange]) -> list[TaskChange]:
     return [*changes] if len(changes) <= 2 * MOST_TASKS else [*changes[:MOST_TASKS], *changes[-MOST_TASKS:]]
-
-
-def _format_value(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
 def _format_ends(curve: Sequence[Point]) -> str:

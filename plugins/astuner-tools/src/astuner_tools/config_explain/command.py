@@ -130,12 +130,12 @@ def _is_installed(catalog: Catalog, kind: str, name: str, *others: str) -> bool:
 def _format_lines(explanation: Explanation, everything: bool) -> Iterator[str]:
     shown = [key for key in explanation.keys if everything or key.source != "default"]
     rows = [
-        (key.key, _format_value(key.value), key.place or "default", _describe_actor(key, explanation.backbone)) for key in shown
+        (key.key, format_value(key.value), key.place or "default", _describe_actor(key, explanation.backbone)) for key in shown
     ]
     yield align_columns([("KEY", "VALUE", "FROM", "ACTED ON BY"), *rows])
     yield ""
     if explanation.settled:
-        rows3 = [(one.key, _format_value(one.value), one.because) for one in explanation.settled]
+        rows3 = [(one.key, format_value(one.value), one.because) for one in explanation.settled]
         yield align_columns([("ON THIS MACHINE", "VALUE", "WHY"), *rows3])
         yield from (f"{one.key}: {one.cost}" for one in explanation.settled if one.cost)
         yield ""
@@ -143,7 +143,7 @@ def _format_lines(explanation: Explanation, everything: bool) -> Iterator[str]:
     if native is None:
         yield f"The backbone '{explanation.backbone}' has no native configuration: it reads these keys itself."
         return
-    rows3 = [(value.key, _format_value(value.value), _describe_source(value.source, value.because)) for value in native.values]
+    rows3 = [(value.key, format_value(value.value), _describe_source(value.source, value.because)) for value in native.values]
     yield align_columns([(f"NATIVE KEY ({native.root})", "VALUE", "FROM"), *rows3])
 
 
@@ -169,7 +169,8 @@ def _describe_source(source: str, because: str) -> str:
     return f"{words[source]}: {because}" if words[source] and because else words[source] or because
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Return a value of a configuration as JSON, shortened to a cell."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 

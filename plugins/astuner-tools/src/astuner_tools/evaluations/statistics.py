@@ -72,6 +72,11 @@ def estimate_share(shares: Sequence[float], episodes: Sequence[int]) -> Figure:
         trials = float(tasks)
     else:
         trials = min(total, max(float(tasks), share * (1 - share) / variance)) if variance > 0 else total
+    return estimate_proportion(share, trials)
+
+
+def estimate_proportion(share: float, trials: float) -> Figure:
+    """Return a share of independent trials with Wilson's score interval (Wilson 1927)."""
     z = find_normal_quantile((1 + LEVEL) / 2)
     middle = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z / (1 + z**2 / trials) * math.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
