@@ -38,7 +38,7 @@ def clean(text: str, longest: int) -> str:
 
 def escape_markdown(text: str) -> str:
     """Return a text as one line in which nothing is markup."""
-    return " ".join(_MARKUP.sub(r"\\\g<0>", clean(text, LONGEST_TEXT)).split())
+    return re.sub(r"\s+", " ", _MARKUP.sub(r"\\\g<0>", clean(text, LONGEST_TEXT)))
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

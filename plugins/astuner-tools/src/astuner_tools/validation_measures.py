@@ -32,5 +32,6 @@ def format_share(share: Figure) -> str:
 def format_mean(mean: Figure, sign: str = "") -> str:
     """Return a mean with its interval, as `0.125 (0.040 to 0.210)`; with `+` as the sign, that of a difference."""
     form = f"{sign}.3f"
-    limits = "" if mean.low is None or mean.high is None else f" ({mean.low:{form}} to {mean.high:{form}})"
+    # Equal values have no spread to make an interval of.
+    limits = "" if mean.low is None or mean.low == mean.high else f" ({mean.low:{form}} to {mean.high:{form}})"
     return f"{mean.value:{form}}{limits}"

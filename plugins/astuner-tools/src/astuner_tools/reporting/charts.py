@@ -8,7 +8,7 @@ from typing import Any
 from astuner_tools.reporting.evidence import format_number
 
 WIDTH, HEIGHT = 640, 220
-LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 28
+LEFT, RIGHT, TOP, BOTTOM = 72, 12, 14, 34
 MOST_MARKS = 400
 """Points of one curve up to which each has a mark."""
 

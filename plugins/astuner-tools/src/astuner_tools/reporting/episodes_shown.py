@@ -46,21 +46,22 @@ def list_failures(evidence: Evidence) -> dict[str, Any]:
             found.setdefault(_name_failure(episode)[0], []).append(episode)
         for reason, episodes in sorted(found.items(), key=lambda one: -len(one[1])):
             count = cite_file(f"episodes/{split}.jsonl: failed, {reason}", len(episodes))
-            shown = {
-                "example": evidence.cite_episode(episodes[-1].id),
-                "detail": _shorten(_name_failure(episodes[-1])[1], LONGEST_DETAIL),
-            }
-            kinds.append({"reason": reason, "split": split, "count": count, "of": len(index), **shown})
+            detail = _shorten(_name_failure(episodes[-1])[1], LONGEST_DETAIL)
+            found_here = {"reason": reason, "split": split, "count": count, "of": len(index), "detail": detail}
+            kinds.append({**found_here, "example": evidence.cite_episode(episodes[-1].id)})
     return {"kinds": kinds, "unread": unread, "stored": any(map(evidence.run.has_episodes, SPLITS))}
 
 
 def _choose_tasks(pairs: Sequence[Pair]) -> list[Pair]:
     """Return the first pairs of different tasks."""
-    return list({pair[1].task_id: pair for pair in reversed(pairs)}.values())[::-1][:MOST_CHANGES]
+    first: dict[str, Pair] = {}
+    for pair in pairs:
+        first.setdefault(pair[1].task_id, pair)
+    return list(first.values())[:MOST_CHANGES]
 
 
 def _show_pair(evidence: Evidence, pair: Pair) -> dict[str, Any]:
-    played = [(one, evidence.validated and evidence.validated.load(one)) for one in pair[1:]]
+    played = [(one, evidence.validated.load(one)) for one in pair[1:]]
     question = next((episode.task.main_query for _, episode in played if episode is not None), "")
     answers = [
         {

@@ -63,15 +63,20 @@ class Evidence:
         return [row for row in self.by_step["validation"].values() if "val/reward/mean" in row]
 
     @cached_property
-    def validated(self) -> EpisodeIndex | None:
+    def metrics(self) -> Sequence[str]:
+        """The names in any row, in their order."""
+        return list(dict.fromkeys(name for row in self.rows for name in row))
+
+    @cached_property
+    def validated(self) -> EpisodeIndex:
         """The episodes of all validations."""
-        return self.run.index_episodes("validation") if self.run.has_episodes("validation") else None
+        return self.run.index_episodes("validation")
 
     @cached_property
     def ends(self) -> Sequence[Sequence[IndexedEpisode]]:
         """The episodes of the first and of the last validation; nothing of a run that has only one."""
         steps = [self.validations[at]["step"] for at in (0, -1)] if len(self.validations) > 1 else []
-        return [[one for one in self.validated or () if one.step == step] for step in steps]
+        return [[one for one in self.validated if one.step == step] for step in steps]
 
     def read_curve(self, metric: str) -> Sequence[tuple[int, float]]:
         """Return the steps and values of a metric, or of a quotient of two."""

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from astuner.runs.store.metric_rows import Row
 from astuner_tools.evaluations.statistics import compute_sign_test, estimate_mean
 from astuner_tools.exporting.base_model import find_base
 from astuner_tools.reporting.evidence import Cited, Evidence, cite_file
@@ -36,7 +37,7 @@ def describe_outcome(evidence: Evidence) -> dict[str, Any]:
         "planned": cite_file("run.json: total_training_steps", planned) if planned else None,
         "attempts": cite_file("run.json: attempts", attempts) if attempts > 1 else None,
         "prompts": (run.path / "prompts.json").exists(),
-        "rewards": [(step, evidence.cite("reward/mean", step)) for step, _ in (rewards[:1] + rewards[1:][-1:])],
+        "rewards": [(step, evidence.cite("reward/mean", step)) for step, _ in [*rewards[:1], *rewards[1:][-1:]]],
         "validations": [_describe_validation(evidence, row) for row in rows if row in (rows[0], best, rows[-1])],
         "best": best.get("step"),
         "sampling": describe_sampling(run.config),
@@ -44,23 +45,19 @@ def describe_outcome(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _describe_validation(evidence: Evidence, row: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_validation(evidence: Evidence, row: Row) -> dict[str, Any]:
     step = row["step"]
     success = format_share(measure_success(row)) if "val/success/rate" in row else None
-    return {
-        "step": step,
-        "tasks": evidence.cite("val/tasks", step),
-        "episodes": evidence.cite("val/episodes", step),
-        "failed": evidence.cite("val/failed", step),
-        "reward": evidence.cite("val/reward/mean", step, format_mean(measure_reward(row))),
-        "success": evidence.cite("val/success/rate", step, success),
-    }
+    counts = {name: evidence.cite(f"val/{name}", step) for name in ("tasks", "episodes", "failed")}
+    reward = evidence.cite("val/reward/mean", step, format_mean(measure_reward(row)))
+    return {"step": step, **counts, "reward": reward, "success": evidence.cite("val/success/rate", step, success)}
 
 
 def _compare_tasks(evidence: Evidence) -> dict[str, Any] | None:
     """Return the change of the mean reward by task; None unless tasks of both validations are stored."""
     old, new = ({task: score.read("reward") for task, score in add_up_scores(end).items()} for end in evidence.ends or ((), ()))
-    changes = [after - old[task] for task, after in new.items() if after is not None and old.get(task) is not None]
+    pairs = [(old.get(task), after) for task, after in new.items()]
+    changes = [after - before for before, after in pairs if before is not None and after is not None]
     if not changes:
         return None
     better, worse = sum(one > 0 for one in changes), sum(one < 0 for one in changes)

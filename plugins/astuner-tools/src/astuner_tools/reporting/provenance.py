@@ -55,7 +55,7 @@ def _list_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     if attempts := facts.get("attempts"):
         yield "started", ", ".join(str(one.get("started")) for one in attempts), "run.json: attempts"
     if command := facts.get("command"):
-        yield "the same again", _format_command(command), "run.json: command"
+        yield "command", _format_command(command), "run.json: command"
 
 
 def _format_command(command: Sequence[str]) -> str:

@@ -29,8 +29,7 @@ def name_loss(reason: str) -> str:
 
 def read_curves(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Yield the few charts that matter, each with its curves and, as figures, their ends and extremes."""
-    names = dict.fromkeys(name for row in evidence.rows for name in row)
-    agents = [name for name in names if name.startswith("reward/") and name.endswith("/mean") and name.count("/") == 2]
+    agents = [name for name in evidence.metrics if name.startswith("reward/") and name.endswith("/mean") and name.count("/") == 2]
     for title, metrics in {**read_names()["curves"], "Reward by agent": agents}.items():
         found = {name: points for name in metrics if (points := evidence.read_curve(name))}
         if found:
@@ -55,20 +54,17 @@ def pour_waterfall(evidence: Evidence) -> dict[str, Any]:
     sampled, trainable, live = (
         evidence.add_up(name) for name in ("tokens/generated", "signal/tokens_trainable", "signal/tokens_nonzero_advantage")
     )
-    lost = {
-        name: evidence.add_up(name) for name in dict.fromkeys(n for row in evidence.rows for n in row) if name.startswith(LOST)
-    }
+    lost = {name: evidence.add_up(name) for name in evidence.metrics if name.startswith(LOST)}
     lines = [("sampled", "tokens/generated", sampled)]
-    lines += [
-        (f"− {name_loss(name.removeprefix(LOST))}", name, lost[name]) for name in sorted(lost, key=lambda name: -lost[name])
-    ]
+    for name, count in sorted(lost.items(), key=lambda one: -one[1]):
+        lines.append((f"− {name_loss(name.removeprefix(LOST))}", name, count))
     rest = f"tokens/generated − {LOST}… − signal/tokens_trainable"
     lines.append(("− of episodes without a reward", rest, sampled - sum(lost.values()) - trainable))
     lines.append(("= trainable", "signal/tokens_trainable", trainable))
     equal = "signal/tokens_trainable − signal/tokens_nonzero_advantage"
     lines.append((f"− {name_loss('no_signal')}", equal, trainable - live))
     lines.append(("= with signal: they change the weights", "signal/tokens_nonzero_advantage", live))
-    shown = [line for line in lines if line[2] or not line[0].startswith("−")]
+    shown = [line for line in lines if line[2] > 0 or not line[0].startswith("−")]
     tokens = [(label, evidence.cite_sum(name, value=count), count / sampled if sampled else 0.0) for label, name, count in shown]
     return {"tokens": tokens, "counts": counts}
 
