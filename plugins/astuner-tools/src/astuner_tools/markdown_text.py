@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 LONGEST_TEXT = 3000
 """Characters of one text; the middle of a longer one is left out."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _MARKUP = re.compile(r"[\\`*\[\]<>|&~$#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
@@ -29,11 +29,16 @@ def fence(text: str, language: str = "") -> str:
 
 def clean(text: str, longest: int) -> str:
     """Return a text without control characters, and without its middle if it is long."""
-    text = _CONTROL.sub("�", text.replace("\r\n", "\n"))
+    text = drop_controls(text)
     if len(text) <= longest:
         return text
     half = longest // 2
     return f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
+
+
+def drop_controls(text: str) -> str:
+    """Return a text without the characters that no page may have."""
+    return _CONTROL.sub("�", text.replace("\r\n", "\n"))
 
 
 def escape_markdown(text: str) -> str:

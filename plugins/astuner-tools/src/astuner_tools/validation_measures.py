@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from astuner.runs.store.metric_rows import Row
-from astuner_tools.evaluations.statistics import LEVEL, Figure, estimate_proportion, find_normal_quantile
+from astuner_tools.evaluations.statistics import REACH, Figure, estimate_proportion
 
 
 def measure_reward(row: Row) -> Figure:
@@ -13,7 +13,7 @@ def measure_reward(row: Row) -> Figure:
     mean, spread, count = row["val/reward/mean"], row.get("val/reward/std"), row.get("val/tasks") or 0
     if spread is None or count < 2:
         return Figure(mean)
-    half = find_normal_quantile((1 + LEVEL) / 2) * spread / math.sqrt(count)
+    half = REACH * spread / math.sqrt(count)
     return Figure(mean, mean - half, mean + half)
 
 

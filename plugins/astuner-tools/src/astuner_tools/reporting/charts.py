@@ -41,9 +41,8 @@ def plan_chart(curves: Mapping[str, Points]) -> dict[str, Any]:
                 "name": name,
                 "line": " ".join("{},{}".format(*place(*point)) for point in curve),
                 "radius": 3.5 if len(curve) == 1 or name.startswith("val/") else 2,
-                "marks": [(*place(*point), point[0], format_number(point[1])) for point in curve[: MOST_MARKS + 1]],
+                "marks": [(*place(*at), at[0], format_number(at[1])) for at in curve if len(curve) <= MOST_MARKS],
             }
             for name, curve in curves.items()
         ],
-        "most_marks": MOST_MARKS,
     }

@@ -90,10 +90,8 @@ class Evidence:
 
     def cite_sum(self, metric: str, text: str | None = None, value: float | None = None) -> Cited | None:
         """Return the sum of a metric over all steps; None if no step has it. With a `value`, a figure made of such sums."""
-        if value is None:
-            points = self.read_curve(metric)
-            return self._cite_rows(metric, [step for step, _ in points], self.add_up(metric), text) if points else None
-        return self._cite_rows(metric, list(self.by_step["train"]), value, text)
+        steps = list(self.by_step["train"]) if value is not None else [step for step, _ in self.read_curve(metric)]
+        return self._cite_rows(metric, steps, self.add_up(metric) if value is None else value, text) if steps else None
 
     def add_up(self, metric: str) -> float:
         """Return the sum of a metric over all steps."""

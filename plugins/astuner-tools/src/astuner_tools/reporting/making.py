@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -15,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from astuner.runs.inspection.run import Run
-from astuner_tools.markdown_text import code, escape_markdown, fence
+from astuner_tools.markdown_text import code, drop_controls, escape_markdown, fence
 from astuner_tools.reporting.charts import plan_chart
 from astuner_tools.reporting.episodes_shown import list_failures, show_examples
 from astuner_tools.reporting.evidence import Cited, Evidence
@@ -27,14 +26,9 @@ TEMPLATES = Path(__file__).with_name("templates")
 LAYOUTS = {".html": "html.jinja", ".md": "markdown.jinja"}
 """By the ending of a file's name. The words are in `report.jinja`, whatever they are written as."""
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 
-Report = Mapping[str, Any]
-"""The sections by name, with a `Cited` for each figure."""
-
-
-def make_report(run: Run) -> Report:
-    """Read a run of any state, without its lock."""
+def make_report(run: Run) -> dict[str, Any]:
+    """Read a run of any state, without its lock, and return the sections by name, with a `Cited` for each figure."""
     evidence = Evidence(run, run.read_rows())
     return {
         "run": evidence.name,
@@ -52,7 +46,7 @@ def make_report(run: Run) -> Report:
     }
 
 
-def write_report(report: Report, ending: str) -> str:
+def write_report(report: Mapping[str, Any], ending: str) -> str:
     """Return the text of a file with this ending: nothing of the run is markup in it, and each figure names its source."""
     in_html = ending == ".html"
     numbers: dict[tuple[str, str], int] = {}
@@ -60,7 +54,7 @@ def write_report(report: Report, ending: str) -> str:
     def clean(value: object) -> object:
         if isinstance(value, Markup):
             return value
-        text = "–" if value is None else _drop_controls(str(value))
+        text = "–" if value is None else drop_controls(str(value))
         return text if in_html else Markup(escape_markdown(text))
 
     def number(figure: Cited) -> int:
@@ -91,8 +85,3 @@ def write_report(report: Report, ending: str) -> str:
         "fence": lambda text: Markup(fence(str(text))),
     }
     return environment.get_template("report.jinja").render(report)
-
-
-def _drop_controls(text: str) -> str:
-    """Return a text without the characters that no page may have."""
-    return _CONTROL.sub("\ufffd", text.encode("utf-8", "replace").decode())

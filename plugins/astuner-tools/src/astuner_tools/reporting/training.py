@@ -86,6 +86,6 @@ def _count_requests(evidence: Evidence) -> dict[str, Cited | None]:
         try:
             found = json.loads(line)
             totals = {key: total + float(found[key]) for key, total in totals.items()}
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, RecursionError, LookupError, TypeError):
             continue
     return {key: cite_file(f"logs/llm_judge.jsonl: {key}, added up", total) if total else None for key, total in totals.items()}
