@@ -261,6 +261,7 @@ NO_PAIR = "No task was played in a first and in a later validation"
             [],
             {"status": "failed"},
             [
+                "A model was to be tuned by reinforcement learning",
                 "The run failed",
                 "No training step was finished.",
                 "there are no curves",
