@@ -160,7 +160,7 @@ def _describe_source(source: str, because: str) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a value of the YAML as JSON, shortened for a table."""
+    """Return a value of a configuration as JSON, shortened to a cell."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from astuner.contract.errors import AstunerError
-from astuner.contract.protocols import Fit, WarmStartResult
+from astuner.contract.protocols import WarmStartResult
 from astuner.settings.config.loading import load_config
 
 
@@ -52,7 +52,7 @@ class WarmStartReport:
         for name in before:
             shown = f"{self.demonstrations[name]} {name}"
             rows.append((f"loss, {shown}", f"{before[name].loss:.3f}", f"{after[name].loss:.3f}"))
-            rows.append((f"token accuracy, {shown}", _format_share(before[name]), _format_share(after[name])))
+            rows.append((f"token accuracy, {shown}", f"{before[name].accuracy:.1%}", f"{after[name].accuracy:.1%}"))
         first, last = map(_format_reward, self.rewards)
         rows.append(("reward, validation tasks", first, last))
         for title, *columns in rows:
@@ -88,10 +88,6 @@ def write_model_path(out: Path, conf: Path) -> str:
     """Return the model as `model.path` of a configuration names it: relative to the configuration if it is below it."""
     place, home = out.resolve(), conf.resolve().parent
     return f"./{place.relative_to(home)}" if place.is_relative_to(home) else str(place)
-
-
-def _format_share(fit: Fit) -> str:
-    return f"{fit.accuracy:.1%}"
 
 
 def _format_reward(reward: float | None) -> str:
