@@ -85,7 +85,7 @@ def build(folder: Path, root: Path = ROOT) -> Path:
     settings |= {"docs_dir": source.name, "site_dir": built.name}
     settings["nav"] = [{part["title"]: [entry(of) for of in part["pages"]]} for part in site.settings["section"]]
     python = settings["plugins"]["mkdocstrings"]["handlers"]["python"]
-    python["paths"] = [str(path) for path in sorted([*root.glob("astuner-core/src"), *root.glob("plugins/*/src")])]
+    python["paths"] = [str(root / "astuner-core" / "src")]
     # JSON is YAML.
     _write(folder / "mkdocs.yml", json.dumps(settings, indent=2, ensure_ascii=False))
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "--config-file", str(folder / "mkdocs.yml")]

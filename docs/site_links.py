@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CODE = re.compile(r"(^ *(?P<fence>```+).*?^ *(?P=fence)|(?<!`)(?P<ticks>`+)[^`].*?(?P=ticks)(?!`))", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^ *(?P<fence>```+).*?^ *(?P=fence)$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(FENCED.pattern + r"|(?<!`)(?P<ticks>`+)[^`].*?(?P=ticks)(?!`)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)(?P<path>[^()\s#]+)(?P<anchor>#[^()\s]*)?")
+# Python-Markdown reads three things unlike other readers of Markdown.
 LIST_AFTER_TEXT = re.compile(r"(?<=\n)(?=[^ #|*\n])(.+\n)(?=\* )")
-"""A list that a paragraph runs into: Python-Markdown wants an empty line between them, which other readers do not."""
+"""A list that a paragraph runs into needs an empty line between them."""
+LATER_PARAGRAPH = re.compile(r"(?<=\n\n)(?:  (?! ).*\n)+")
+"""A further paragraph of an item needs an indentation of four, and an empty line after it."""
 TABLE_ROW = re.compile(r"(?<=\n)\|.*")
-"""A row of a table: Python-Markdown shows the backslash of a `\\|` inside code, and needs none there."""
+"""In a row of a table the backslash of a `\\|` inside code would be shown, and is not needed."""
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash", ".jsonl": "json"}
 PICTURES = {".png", ".svg"}
 
@@ -54,18 +58,23 @@ def rewrite_page(path: str, site: Site, linked: dict[str, str]) -> str:
         anchor = (found["anchor"] or "") if target in site.pages else ""
         return os.path.relpath(site.find_place(target), os.path.dirname(site.find_place(path)) or ".") + anchor
 
-    text = (site.root / path).read_text(encoding="utf-8")
+    text = _change_outside(FENCED, (site.root / path).read_text(encoding="utf-8"), _suit_python_markdown)
+    return _change_outside(CODE, text, lambda prose: LINK.sub(rewrite, prose))
+
+
+def _suit_python_markdown(text: str) -> str:
     text = TABLE_ROW.sub(lambda row: re.sub(r"`[^`]*`", lambda code: code[0].replace(r"\|", "|"), row[0]), text)
-    return _outside_code(LIST_AFTER_TEXT.sub(r"\1\n", text), lambda prose: LINK.sub(rewrite, prose))
+    text = LATER_PARAGRAPH.sub(lambda found: re.sub(r"^", "  ", found[0].rstrip("\n"), flags=re.MULTILINE) + "\n\n", text)
+    return LIST_AFTER_TEXT.sub(r"\1\n", text)
 
 
-def _outside_code(text: str, change: Callable[[str], str]) -> str:
+def _change_outside(code: re.Pattern[str], text: str, change: Callable[[str], str]) -> str:
     def parts() -> Iterator[str]:
         end = 0
-        for code in CODE.finditer(text):
-            yield change(text[end : code.start()])
-            yield code[0]
-            end = code.end()
+        for found in code.finditer(text):
+            yield change(text[end : found.start()])
+            yield found[0]
+            end = found.end()
         yield change(text[end:])
 
     return "".join(parts())

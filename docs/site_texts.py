@@ -9,6 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 MODULE_ROW = re.compile(r"^\| `(astuner[\w.]*)` \| (stable|may change) \|", re.MULTILINE)
+MODULES = "api"
+"""The folder of the pages of modules."""
 
 
 def write_module_pages(page: Path, source: Path) -> Sequence[Mapping[str, str]]:
@@ -18,7 +20,7 @@ def write_module_pages(page: Path, source: Path) -> Sequence[Mapping[str, str]]:
         title, rows = section.partition("\n")[0], MODULE_ROW.findall(section)
         if not rows:
             continue
-        place = f"api/{re.sub(r'[^a-z]+', '_', title.lower())}.md"
+        place = f"{MODULES}/{re.sub(r'[^a-z]+', '_', title.lower())}.md"
         parts = [f"## `{module}`\n\n*{stability}*\n\n::: {module}" for module, stability in rows]
         (source / place).parent.mkdir(parents=True, exist_ok=True)
         (source / place).write_text("\n\n".join([f"# {title}", *parts, ""]), encoding="utf-8")
@@ -27,17 +29,19 @@ def write_module_pages(page: Path, source: Path) -> Sequence[Mapping[str, str]]:
 
 
 def write_texts(name: str, about: str, titles: Sequence[tuple[str, str, str]], source: Path, built: Path) -> None:
-    """Write the Markdown of each page next to its HTML, `llms.txt`, which lists it, and `llms-full.txt`, which holds it.
+    """Write the Markdown next to the HTML, `llms.txt`, which lists the pages, and `llms-full.txt`, which holds them.
 
     `titles` has section, title and place of each page. The format is that of https://llmstxt.org.
     """
+    # Those of modules hold the names alone.
+    for file in (file for file in source.rglob("*.md") if file.relative_to(source).parts[0] != MODULES):
+        (built / file.relative_to(source)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, built / file.relative_to(source))
     index, whole = [f"# {name}\n\n> {about}\n"], [f"# {name}\n\n> {about}\n"]
     for section, pages in groupby(titles, lambda page: page[0]):
         index.append(f"\n## {section}\n\n")
         for _, title, place in pages:
             text = (source / place).read_text(encoding="utf-8")
-            (built / place).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source / place, built / place)
             index.append(f"- [{title}]({place}): {find_first_sentence(text)}\n")
             whole.append(f"\n<!-- {place} -->\n\n{text.strip()}\n")
     (built / "llms.txt").write_text("".join(index), encoding="utf-8")
