@@ -54,7 +54,7 @@ def episodes(
     full: bool,
     in_json: bool,
 ) -> None:
-    """Show the episodes of RUN: what was said, what was trained, and the rewards.
+    """Show the episodes of RUN: the conversations, what was trained, and the rewards.
 
     RUN is a run directory, or the name of one in launcher_record. It may be running, and nothing in it is changed.
     """
