@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HISTORY = re.compile(r"CHANGELOG\.md|findings/.*|benchmarks/.*(?<!\.py)|plugins/directory\.toml")
-"""What was true of the version that it names stays."""
+HISTORY = re.compile(r"tests/house/test_version\.py|CHANGELOG\.md|findings/.*|benchmarks/.*(?<!\.py)|plugins/directory\.toml")
+"""What was true of the version that it names stays, and so do the versions that a test makes up."""
 RELEASE = r"(?:(?:a|b|rc)\d+)?"
 VERSION = re.compile(rf"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*){RELEASE}")
 
@@ -72,7 +72,7 @@ def list_files() -> Iterator[Path]:
 
 def list_changes(version: str) -> Iterator[tuple[Path, str]]:
     """Yield each file that names another version, with the text that it should have."""
-    own = {*projects()}
+    own = {**dict.fromkeys(projects(), r'^version = ".*"$'), ROOT / "CITATION.cff": "^version: .*$"}
     for path in list_files():
         try:
             text = path.read_text(encoding="utf-8")
@@ -80,7 +80,8 @@ def list_changes(version: str) -> Iterator[tuple[Path, str]]:
             continue
         changed = rewrite(text, version)
         if path in own:
-            changed = re.sub(r'^version = ".*"$', f'version = "{version}"', changed, count=1, flags=re.MULTILINE)
+            written = f"version: {version}" if path.suffix == ".cff" else f'version = "{version}"'
+            changed = re.sub(own[path], written, changed, count=1, flags=re.MULTILINE)
         if changed != text:
             yield path, changed
 

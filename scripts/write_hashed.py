@@ -1,7 +1,8 @@
 """Writes the pins of all that the package `astuner` brings, with the hashes of their files, so that no other file is installed.
 
     python scripts/write_hashed.py                 constraints/hashed.txt and constraints/hashed-torch.txt
-    python scripts/write_hashed.py --lock WHEELS   prints one file for users of these wheels, with their hashes too
+    python scripts/write_hashed.py --lock WHEELS   prints one file for users of these wheels, with their hashes too;
+                                                   with --without-torch for environments that have a torch
 
 The first file has everything but torch and its libraries for GPUs, which the second adds. It resolves with uv, for Linux and
 macOS on every supported Python, and keeps the versions of `constraints/base.txt`; both files are for `pip install -r`.
@@ -98,10 +99,11 @@ def format_pins(pins: Mapping[str, str]) -> str:
     return "".join(f"{pin} \\\n{hashes}\n" for pin, hashes in pins.items())
 
 
-def format_lock(wheels: Path) -> str:
+def format_lock(wheels: Path, *, without_torch: bool = False) -> str:
     """Return one file of requirements: our wheels, which the package astuner needs, and all that they bring.
 
-    Raises SystemExit if a wheel is missing or is there in two versions.
+    Without torch the file has nothing that only torch brings either. Raises SystemExit if a wheel is missing or is there in two
+    versions.
     """
     project = tomllib.loads((WHOLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = sorted([project["name"], *(re.split(r"[\[>]", line)[0] for line in project["dependencies"])])
@@ -114,8 +116,10 @@ def format_lock(wheels: Path) -> str:
             )
         digest = hashlib.sha256(found[0].read_bytes()).hexdigest()
         pins[f"{name}=={found[0].name.split('-')[1]}"] = f"    --hash=sha256:{digest}"
-    head = f"# astuner {project['version']} and all that it brings: pip install --require-hashes -r FILE\n"
-    return head + format_pins({**pins, **read_files()})
+    options = "--no-deps --require-hashes" if without_torch else "--require-hashes"
+    head = f"# astuner {project['version']} and all that it brings: pip install {options} -r FILE\n"
+    rest = {pin: hashes for pin, hashes in read_files().items() if not (without_torch and GPU.match(pin))}
+    return head + format_pins({**pins, **rest})
 
 
 def _find_uv() -> str:
@@ -133,8 +137,8 @@ def main(arguments: list[str]) -> int:
                 (ROOT / "constraints" / name).write_text(format_file(name, pins), encoding="utf-8")
             print(f"{len(pins)} packages", file=sys.stderr)
             return 0
-        case ["--lock", wheels]:
-            print(format_lock(Path(wheels)), end="")
+        case ["--lock", wheels, *options] if options in ([], ["--without-torch"]):
+            print(format_lock(Path(wheels), without_torch=bool(options)), end="")
             return 0
         case _:
             print(__doc__, file=sys.stderr)

@@ -28,14 +28,14 @@ def test_every_place_that_repeats_the_version_agrees() -> None:
 @pytest.mark.parametrize(
     ("text", "becomes"),
     [
-        ('"astuner-core[rollout]>=0.2,<0.3",', '"astuner-core[rollout]>=0.2,<0.3",'),
-        ('"astuner-tools==0.2.0"', '"astuner-tools==0.2.0"'),
-        ("astuner-core==0.2.*", "astuner-core==0.2.*"),
-        ("astuner_core-0.2.0-py3-none-any.whl", "astuner_core-0.2.0-py3-none-any.whl"),
-        ("astuner-0.2.0.dist-info", "astuner-0.2.0.dist-info"),
-        ("from astuner-judges 0.2.0 (", "from astuner-judges 0.2.0 ("),
-        ('{"astuner-core": "0.2.0"}', '{"astuner-core": "0.2.0"}'),
-        ("| `astuner` 0.2.0 |", "| `astuner` 0.2.0 |"),
+        ('"astuner-core[rollout]>=0.4,<0.5",', '"astuner-core[rollout]>=3.7,<3.8",'),
+        ('"astuner-tools==0.4.1"', '"astuner-tools==3.7.2"'),
+        ("astuner-core==0.4.*", "astuner-core==3.7.*"),
+        ("astuner_core-0.4.1-py3-none-any.whl", "astuner_core-3.7.2-py3-none-any.whl"),
+        ("astuner-0.4.1.dist-info", "astuner-3.7.2.dist-info"),
+        ("from astuner-judges 0.4.1rc1 (", "from astuner-judges 3.7.2 ("),
+        ('{"astuner-core": "0.4.1"}', '{"astuner-core": "3.7.2"}'),
+        ("| `astuner` 0.4.1 |", "| `astuner` 3.7.2 |"),
     ],
 )
 def test_a_version_is_found_next_to_a_name(text: str, becomes: str) -> None:

@@ -33,8 +33,7 @@ def run_pip(home: Path, *words: str, **variables: str) -> subprocess.CompletedPr
 @pytest.fixture(scope="session")
 def lock(published: Path) -> str:
     """The lock of a release, less torch and its libraries for GPUs, several GB."""
-    pins = SCRIPT["read_pins"](SCRIPT["format_lock"](published))
-    return SCRIPT["format_pins"]({pin: hashes for pin, hashes in pins.items() if not SCRIPT["GPU"].match(pin)})
+    return SCRIPT["format_lock"](published, without_torch=True)
 
 
 def test_a_lock_installs_with_its_hashes_alone(published: Path, lock: str, tmp_path: Path) -> None:
@@ -76,7 +75,7 @@ def test_the_same_sources_build_the_same_wheels(published: Path, tmp_path: Path)
 
 
 def test_packages_are_not_built_into_a_folder_with_other_files(tmp_path: Path) -> None:
-    (tmp_path / "astuner-0.1.0.tar.gz").touch()
+    (tmp_path / "acme-0.1.0.tar.gz").touch()
     build = [sys.executable, str(REPOSITORY / "scripts" / "build_packages.py"), str(tmp_path)]
     done = subprocess.run(build, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, f"{tmp_path} is not empty; give a folder that is empty or new" in done.stderr) == (2, True)
