@@ -84,7 +84,7 @@ def append_step(path: Path, *, siblings: int = SIBLINGS) -> int:
 def _begin_run(path: Path) -> RunDirectory:
     directory = RunDirectory(path)
     directory.open()
-    versions = {"astuner-core": "0.1.0", "python": "3.11.7"}
+    versions = {"astuner-core": "0.2.0", "python": "3.11.7"}
     directory.write_run(
         {"project_name": "large", "experiment_name": path.name, "backbone": "local", "seed": 0, "versions": versions}
     )

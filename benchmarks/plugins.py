@@ -18,7 +18,7 @@ README = "\n## Section\n\n" + "A sentence of the description, as long as they us
 """Metadata of a published package holds its README; reading it is part of the cost."""
 
 REQUIRES = (
-    "astuner-core>=0.1,<0.2",
+    "astuner-core>=0.2,<0.3",
     "attrs>=24.2",
     "click>=8.1",
     "packaging>=24",

@@ -47,8 +47,9 @@ def main() -> int:
         return 0
     failed = 0
     for file in map(Path, sys.argv[1:] or find_pins()):
-        lines = file.read_text(encoding="utf-8").splitlines()
-        pins = [line.rstrip(" \\") for line in lines if "==" in line.partition(";")[0] and not line.startswith(("#", " "))]
+        # A pin for some systems is asked about on every one.
+        lines = [line.partition(";")[0] for line in file.read_text(encoding="utf-8").splitlines()]
+        pins = [line.rstrip(" \\") for line in lines if "==" in line and not line.startswith(("#", " "))]
         if not pins:
             continue
         with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as asked:

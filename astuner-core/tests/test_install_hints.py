@@ -68,7 +68,7 @@ def test_of_a_clone_only_what_is_in_it(clone: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_version_is_asked_of_the_index(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, origin_of(clone / "astuner-core", dir_info={}))
-    assert install_command("astuner-judges==0.1.0") == "pip install astuner-judges==0.1.0"
+    assert install_command("astuner-judges==0.2.0") == "pip install astuner-judges==0.2.0"
     assert install_command("astuner-core<0.2,>=0.1") == "pip install 'astuner-core<0.2,>=0.1'"
 
 
@@ -79,7 +79,7 @@ def test_otherwise_from_the_index(origin: str | None, monkeypatch: pytest.Monkey
 
 
 def test_a_wheel_in_a_clone_is_no_clone(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, origin_of(clone / "astuner-core" / "astuner_core-0.1.0-py3-none-any.whl", archive_info={}))
+    install(monkeypatch, origin_of(clone / "astuner-core" / "astuner_core-0.2.0-py3-none-any.whl", archive_info={}))
     assert install_command("astuner-judges") == "pip install astuner-judges"
 
 

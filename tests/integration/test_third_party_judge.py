@@ -19,7 +19,7 @@ build-backend = "hatchling.build"
 [project]
 name = "acme-judges"
 version = "1.2.0"
-dependencies = ["astuner-core>=0.1,<0.2"]
+dependencies = ["astuner-core>=0.2,<0.3"]
 
 [project.entry-points."astuner.judges"]
 strict = "acme_judges.strict:Strict"

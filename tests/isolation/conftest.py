@@ -15,7 +15,7 @@ from astuner_devkit.distribution import write_wheel
 from astuner_devkit.project import write_tokenizer
 
 REPOSITORY = Path(__file__).parents[2]
-MADE_FOR = ("astuner-core>=0.1,<0.2",)
+MADE_FOR = ("astuner-core>=0.2,<0.3",)
 
 
 @pytest.fixture(scope="session")

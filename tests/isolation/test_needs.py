@@ -15,7 +15,7 @@ def status(environment: Environment, name: str) -> str:
 
 
 def test_a_missing_extra_is_listed_and_refused_with_the_one_command(environment: Environment, wheel: Wheel) -> None:
-    needs = ("astuner-core>=0.1,<0.2", "acme-absent>=2; extra == 'strict'")
+    needs = ("astuner-core>=0.2,<0.3", "acme-absent>=2; extra == 'strict'")
     environment.install(wheel("acme-judges", "1.2.0", OFFER, files={"acme_judges.py": JUDGE}, requires=needs))
     assert status(environment, "strict") == "lacks acme-absent>=2: pip install 'acme-judges[strict]'"
     refused = environment.run(environment.project("strict"))
@@ -48,9 +48,9 @@ def test_a_backbone_that_is_not_installed_names_the_one_command(environment: Env
 
 
 def test_a_backbone_whose_engine_is_missing_names_the_one_command(environment: Environment, wheel: Wheel) -> None:
-    needs = ("astuner-core>=0.1,<0.2", "acme-verl-engine>=0.9,<0.10")
+    needs = ("astuner-core>=0.2,<0.3", "acme-verl-engine>=0.9,<0.10")
     offer = {"astuner.backbones": {"verl": "astuner_verl:Backbone"}}
-    environment.install(wheel("astuner-verl", "0.1.0", offer, files={"astuner_verl.py": BROKEN}, requires=needs))
+    environment.install(wheel("astuner-verl", "0.2.0", offer, files={"astuner_verl.py": BROKEN}, requires=needs))
     refused = environment.run(environment.project(settings={"rollout": {"num_repeat": 2}}), "--backbone", "verl")
     assert refused.returncode == 2
     assert "needs acme-verl-engine>=0.9,<0.10, which is not installed: pip install astuner-verl" in refused.stderr

@@ -16,7 +16,7 @@ from attrs import frozen
 from astuner_devkit.distribution import write_wheel
 from astuner_devkit.project import write_project
 
-CORE = "astuner-core>=0.1,<0.2"
+CORE = "astuner-core>=0.2,<0.3"
 BACKBONE = """
 import os
 import sys
@@ -60,7 +60,7 @@ FILES = {
     # The library declares acme-arrays<2, as libraries do.
     "acme_backbone/overrides.txt": "acme-arrays>=2\n",
 }
-REQUIRES = ["astuner-core[rollout]>=0.1,<0.2", "astuner-trinity>=0.1,<0.2"]
+REQUIRES = ["astuner-core[rollout]>=0.2,<0.3", "astuner-trinity>=0.2,<0.3"]
 OFFER = {"astuner.backbones": {"acme": "acme_backbone.backbone:Acme"}}
 
 

@@ -54,7 +54,7 @@ class RunWriter:
                 "experiment_name": path.name,
                 "backbone": "local",
                 "seed": 7,
-                "versions": {"astuner-core": "0.1.0", "python": "3.11.7"},
+                "versions": {"astuner-core": "0.2.0", "python": "3.11.7"},
                 "plugins": [{"kind": "judge", "name": "shop", "distribution": "acme-judges", "version": "1.2.0"}],
                 "git": None,
                 "command": ["astuner", "run", "--conf", "shop.yaml"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -23,6 +24,9 @@ from packaging.utils import canonicalize_name
 REPOSITORY = Path(__file__).parents[2]
 PLUGINS = tuple(sorted(path.name for path in (REPOSITORY / "plugins").glob("astuner-*")))
 SOURCES = {"astuner-core": REPOSITORY / "astuner-core", **{name: REPOSITORY / "plugins" / name for name in PLUGINS}}
+VERSION = runpy.run_path(str(REPOSITORY / "scripts" / "set_version.py"))["read_version"]()
+MAJOR, MINOR = map(int, VERSION.split(".")[:2])
+RANGE = f">={MAJOR}.{MINOR},<{MAJOR}.{MINOR + 1}"
 WHOLE = "astuner"
 """The package that has no code and needs the others."""
 USERS_OF_INTERNALS = ("astuner-devkit", "astuner-rollout-workers", "astuner-tools")
@@ -181,7 +185,7 @@ def test_a_wheel_has_a_bill_of_materials_with_all_that_it_requires(published: Pa
 
 def test_the_whole_brings_other_packages_and_no_code(published: Path):
     with zipfile.ZipFile(wheel_of(published, WHOLE)) as archive:
-        assert {name.partition("/")[0] for name in archive.namelist()} == {"astuner-0.1.0.dist-info"}
+        assert {name.partition("/")[0] for name in archive.namelist()} == {f"astuner-{VERSION}.dist-info"}
     assert {requirement.name for requirement in requirements_of(published, WHOLE)} < set(SOURCES)
 
 
@@ -193,7 +197,7 @@ def test_the_test_kit_holds_the_scaffolds_of_plugins(published: Path):
 @pytest.mark.parametrize("name", PLUGINS)
 def test_a_plugin_bounds_the_core(published: Path, name: str):
     (core,) = [requirement for requirement in requirements_of(published, name) if requirement.name == "astuner-core"]
-    assert core.specifier == SpecifierSet("==0.1.0" if name in USERS_OF_INTERNALS else ">=0.1,<0.2")
+    assert core.specifier == SpecifierSet(f"=={VERSION}" if name in USERS_OF_INTERNALS else RANGE)
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -41,7 +41,7 @@ def be(fake_distribution: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) 
     """Installs a backbone with an environment of its own, and sets the state of that: `STATUS: REASON`."""
     offer = {"astuner.backbones": {"acme": "acme_backbone:Acme"}}
     fake_distribution(
-        "acme-backbone", files={"acme_backbone.py": BACKBONE}, entry_points=offer, requires=("astuner-core>=0.1,<0.2",)
+        "acme-backbone", files={"acme_backbone.py": BACKBONE}, entry_points=offer, requires=("astuner-core>=0.2,<0.3",)
     )
     return lambda state: monkeypatch.setenv("ACME_VENV", state)
 

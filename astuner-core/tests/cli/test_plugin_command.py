@@ -13,7 +13,7 @@ Cli = Callable[..., CommandResult]
 Install = Callable[..., Path]
 
 JUDGES = {"astuner.judges": {"strict": "acme_judges.strict:Strict"}}
-CORE = ("astuner-core>=0.1,<0.2",)
+CORE = ("astuner-core>=0.2,<0.3",)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_installed_command_finds_it_too(
 
 def test_one_for_another_core_is_listed_with_the_reason(cli: Cli, install: Install) -> None:
     install(requires=("astuner-core>=9",))
-    assert "it needs astuner-core>=9, and astuner-core 0.1.0 is installed" in cli("plugin", "list").out
+    assert "it needs astuner-core>=9, and astuner-core 0.2.0 is installed" in cli("plugin", "list").out
 
 
 def test_what_is_missing_is_listed_with_the_command(cli: Cli, install: Install) -> None:
@@ -51,7 +51,7 @@ def test_what_is_missing_is_listed_with_the_command(cli: Cli, install: Install) 
 
 def test_every_fault_of_a_component_is_listed(cli: Cli, install: Install) -> None:
     install(requires=("astuner-core>=9", "acme-absent"))
-    assert "astuner-core 0.1.0 is installed; lacks acme-absent: pip install acme-judges" in cli("plugin", "list").out
+    assert "astuner-core 0.2.0 is installed; lacks acme-absent: pip install acme-judges" in cli("plugin", "list").out
 
 
 def test_two_that_offer_one_name_are_listed_with_each_other_and_the_way_out(cli: Cli, install: Install) -> None:
@@ -113,7 +113,7 @@ def test_the_list_as_json_is_one_document_with_every_fact(cli: Cli, install: Ins
             "dist": "acme-judges",
             "version": "1.2.0",
             "target": "acme_judges.strict:Strict",
-            "core_requirement": ">=0.1,<0.2",
+            "core_requirement": ">=0.2,<0.3",
             "missing": ["acme-absent"],
             "remedy": "pip install acme-judges",
             "problem": None,

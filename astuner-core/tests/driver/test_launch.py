@@ -42,7 +42,7 @@ JUDGE = "class Judge:\n    def compute_reward(self, workflow_task, workflow_outp
 @pytest.fixture
 def audited(fake_distribution: Callable[..., Path], tmp_path: Path) -> dict[str, Any]:
     """The settings of a run that an extension listens to; it writes the exit code beside them."""
-    requires = ("astuner-core>=0.1,<0.2",)
+    requires = ("astuner-core>=0.2,<0.3",)
     hooks = {"astuner.hooks": {"audit": "acme_audit:Audit"}}
     fake_distribution("acme-audit", "0.3", {"acme_audit.py": AUDIT}, hooks, requires)
     return {"plugins": {"options": {"audit": {"file": str(tmp_path / "code")}}}}

@@ -27,7 +27,7 @@ def digest(tasks: Iterable[Task]) -> TaskDigest:
 
 TASKS = [Task(main_query=f"{number} + 1", task_id=str(number), metadata={"answer": number + 1}) for number in range(4)]
 FACTS: dict[str, Any] = {
-    "versions": {"astuner-core": "0.1.0"},
+    "versions": {"astuner-core": "0.2.0"},
     "plugins": [{"distribution": "acme-judge", "version": "1.0"}],
     "sources": {
         "data": {

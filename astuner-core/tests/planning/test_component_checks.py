@@ -89,7 +89,7 @@ def plan(fake_distribution: Callable[..., Path], tmp_path: Path) -> Planned:
                 "astuner.readers": {"tasks": "acme_median:Tasks"},
                 "astuner.samplers": {"hardest": "acme_median:Hardest"},
             },
-            requires=["astuner-core>=0.1,<0.2"],
+            requires=["astuner-core>=0.2,<0.3"],
         )
         return plan_run(write_project(tmp_path, backbone=backbone, settings=settings), trains=trains)
 

@@ -44,7 +44,7 @@ def plan(fake_distribution: Callable[..., Path], tmp_path: Path) -> Planned:
             "acme-engines",
             files=files,
             entry_points={"astuner.engines": engines, "astuner.backbones": {"acme": "acme_engines:Backbone"}},
-            requires=["astuner-core>=0.1,<0.2"],
+            requires=["astuner-core>=0.2,<0.3"],
         )
         settings = {"rollout": {"name": name, **({"lacking": options} if options else {})}}
         return plan_run(write_project(tmp_path, backbone="acme", settings=settings))

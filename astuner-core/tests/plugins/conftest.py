@@ -16,7 +16,7 @@ Install = Callable[..., Path]
 @pytest.fixture
 def install(fake_distribution: Install) -> Install:
     """Installs real distributions for the length of a test, made for this core unless the test says otherwise."""
-    return partial(fake_distribution, requires=("astuner-core>=0.1,<0.2",))
+    return partial(fake_distribution, requires=("astuner-core>=0.2,<0.3",))
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_a_module_that_exits_does_not_end_the_program(install: Install) -> None:
 
 def test_a_plugin_for_another_core_is_listed_with_the_reason(install: Install) -> None:
     offer(install, STRICT, "acme_old", requires=["astuner-core<0.1"])
-    assert find_incompatibility(find("strict")) == "it needs astuner-core<0.1, and astuner-core 0.1.0 is installed"
+    assert find_incompatibility(find("strict")) == "it needs astuner-core<0.1, and astuner-core 0.2.0 is installed"
 
 
 def test_a_plugin_for_another_core_is_refused_with_the_remedy(install: Install) -> None:

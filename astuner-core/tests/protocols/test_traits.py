@@ -50,7 +50,7 @@ def load_engine(fake_distribution: Callable[..., Path], tmp_path: Path) -> Load:
             version="1.2.0",
             files={"acme_engines.py": ENGINE.replace("BODY", body.replace("\n", "\n    "))},
             entry_points={"astuner.engines": {"acme": "acme_engines:Engine"}},
-            requires=["astuner-core>=0.1,<0.2"],
+            requires=["astuner-core>=0.2,<0.3"],
         )
         return load(Catalog.discover().find("engine", "acme", config_dir=tmp_path, key="rollout.name"))
 

@@ -19,7 +19,7 @@ from astuner.shared.services import Definition
 from astuner.shared.services.ray import ray
 from astuner_devkit.project import write_project
 
-CORE = ("astuner-core>=0.1,<0.2",)
+CORE = ("astuner-core>=0.2,<0.3",)
 DEFINES = """
 from astuner.shared.services import Definition, Ready, Service
 

@@ -57,7 +57,7 @@ def offer(fake_distribution: Callable[..., Path]) -> Callable[..., Path]:
             "1.2.0",
             files={f"acme_judges/{name}.py": source for name, source in files.items()},
             entry_points={f"astuner.{kind}s": targets for kind, targets in entries.items()},
-            requires=["astuner-core>=0.1,<0.2"],
+            requires=["astuner-core>=0.2,<0.3"],
             metadata={"Summary": "Judges that compare.", "Requires-Python": ">=3.11"},
         )
 

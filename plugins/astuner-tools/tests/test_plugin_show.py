@@ -75,14 +75,14 @@ def listening(fake_distribution: Callable[..., Path]) -> None:
 
 
 def test_one_component_is_shown_with_its_options(cli: Cli, fake_distribution: Callable[..., Path]) -> None:
-    fake_distribution("acme-judges", "1.2.0", FILES, JUDGES, requires=["astuner-core>=0.1,<0.2"])
+    fake_distribution("acme-judges", "1.2.0", FILES, JUDGES, requires=["astuner-core>=0.2,<0.3"])
     assert cli("plugin", "show", "judges", "strict").out == (
         "judge strict\n"
         "Compare answers to the letter.\n"
         "\n"
         "from      acme-judges 1.2.0\n"
         "target    acme_judges.strict:Strict\n"
-        "made for  astuner-core>=0.1,<0.2\n"
+        "made for  astuner-core>=0.2,<0.3\n"
         "status    ok\n"
         "\n"
         "options:\n"

@@ -37,7 +37,7 @@ def installed(fake_distribution: Callable[..., Path]) -> None:
     group = {
         "astuner.environments": {"guess": "acme_games:Guess", "sized": "acme_games:WithOptions", "odd": "acme_games:NoClose"}
     }
-    fake_distribution("acme-envs", "1.2.0", {"acme_games.py": GAMES}, group, ["astuner-core>=0.1,<0.2"])
+    fake_distribution("acme-envs", "1.2.0", {"acme_games.py": GAMES}, group, ["astuner-core>=0.2,<0.3"])
 
 
 def tasks(*env_types: str | None) -> list[dict[str, Any]]:

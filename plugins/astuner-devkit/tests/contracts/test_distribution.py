@@ -12,7 +12,7 @@ from astuner_devkit.distribution import write_distribution, write_wheel
 
 FILES = {"acme/judges/strict.py": "WORD = 'strict — π'\n", "acme/prompt.md": "Grade this.\n"}
 ENTRY_POINTS = {"astuner.judges": {"strict": "acme.judges.strict:Strict", "kind": "acme.judges.kind:Kind"}}
-REQUIRES = ("astuner-core>=0.1,<0.2", 'math-verify; extra == "math"')
+REQUIRES = ("astuner-core>=0.2,<0.3", 'math-verify; extra == "math"')
 
 
 @pytest.fixture

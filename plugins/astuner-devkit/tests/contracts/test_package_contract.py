@@ -19,7 +19,7 @@ MISSPELT = "from astuner import hookimpl\n\n\nclass Strict:\n    @hookimpl\n    
 GOOD: Mapping[str, Any] = {
     "files": {"acme_strict.py": JUDGE},
     "entry_points": {"astuner.judges": {"strict": "acme_strict:Strict"}},
-    "requires": ("astuner-core>=0.1,<0.2",),
+    "requires": ("astuner-core>=0.2,<0.3",),
     "metadata": {"Summary": "A strict judge.", "Requires-Python": ">=3.11"},
 }
 
@@ -128,14 +128,14 @@ def test_a_good_package_keeps_every_rule(outcome_of: Any, fake_distribution: Ins
     assert outcome.status == "passed", outcome.message
 
 
-@pytest.mark.parametrize("requirement", ["astuner-core~=0.1.0", "astuner-core==0.1.*", "astuner_core[rollout]>=0.1,<0.2"])
+@pytest.mark.parametrize("requirement", ["astuner-core~=0.2.0", "astuner-core==0.2.*", "astuner_core[rollout]>=0.2,<0.3"])
 def test_a_range_may_be_written_in_other_ways(outcome_of: Any, fake_distribution: Install, requirement: str):
     fake_distribution("acme-strict", **{**GOOD, "requires": (requirement,)})
     assert outcome_of(PackageContract, "test_it_is_made_for_a_range_of_core", distribution="acme-strict").status == "passed"
 
 
 @pytest.mark.parametrize(
-    ("requirement", "status"), [("astuner-core[rollout]==0.1.0", "skipped"), ("astuner-core==0.1.*", "failed")]
+    ("requirement", "status"), [("astuner-core[rollout]==0.2.0", "skipped"), ("astuner-core==0.2.*", "failed")]
 )
 def test_a_package_that_requires_one_version_of_core_may_import_all_of_it(
     outcome_of: Any, fake_distribution: Install, requirement: str, status: str

@@ -105,7 +105,7 @@ def test_it_needs_the_running_core_and_no_later_minor_one(kind: str) -> None:
 
 
 def test_the_range_ends_before_the_next_minor_version() -> None:
-    assert format_range("astuner-core[rollout]", running="1.9.3rc1") == "astuner-core[rollout]>=1.9,<1.10"
+    assert format_range("acme-core[rollout]", running="1.9.3rc1") == "acme-core[rollout]>=1.9,<1.10"
 
 
 @every_kind

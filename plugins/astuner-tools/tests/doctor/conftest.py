@@ -46,7 +46,7 @@ def install(site: Path) -> Install:
         *,
         files: Mapping[str, str] | None = None,
         entry_points: Mapping[str, Mapping[str, str]] | None = None,
-        requires: Sequence[str] = ("astuner-core>=0.1,<0.2",),
+        requires: Sequence[str] = ("astuner-core>=0.2,<0.3",),
     ) -> None:
         write_distribution(site, name, version, files or {}, entry_points or {}, requires)
 

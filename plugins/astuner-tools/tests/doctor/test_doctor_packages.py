@@ -16,7 +16,7 @@ JUDGE = {"astuner.judges": {"strict": "acme:S"}}
 def test_a_plugin_is_a_row_with_its_version_components_and_range(rows: Rows, install: Install) -> None:
     install("acme-judges", "1.2.0", entry_points=JUDGE)
     row = rows()["plugins", "acme-judges 1.2.0"]
-    assert (row["status"], row["detail"]) == ("ok", "judge strict; made for astuner-core>=0.1,<0.2")
+    assert (row["status"], row["detail"]) == ("ok", "judge strict; made for astuner-core>=0.2,<0.3")
 
 
 def test_a_component_that_cannot_be_imported_is_broken_and_says_why(rows: Rows, install: Install) -> None:

@@ -88,7 +88,7 @@ def test_it_tells_its_reader_that_nothing_is_run(cli: Cli, tmp_path: Path) -> No
 
 def test_it_gives_extensions_their_options(cli: Cli, fake_distribution: Callable[..., Path], tmp_path: Path) -> None:
     hooks = {"astuner.hooks": {"audit": "acme_audit:Audit"}}
-    fake_distribution("acme-audit", "0.3", {"acme_audit.py": AUDIT}, hooks, ("astuner-core>=0.1,<0.2",))
+    fake_distribution("acme-audit", "0.3", {"acme_audit.py": AUDIT}, hooks, ("astuner-core>=0.2,<0.3",))
     conf = write_project(tmp_path / "project", settings={"plugins": {"options": {"audit": {"file": str(tmp_path / "code")}}}})
     shown: Any = cli("run", "--conf", conf, "--dry-run")
     assert (shown.code, "left out" in shown.err) == (0, False)

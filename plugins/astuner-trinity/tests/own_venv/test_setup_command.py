@@ -54,7 +54,7 @@ def acme(fake_distribution: Callable[..., Path]) -> Callable[..., None]:
     def install(systems: object = ()) -> None:
         files = {"acme_backbone.py": BACKBONE.replace("SYSTEMS", repr(systems)), "acme.txt": "acme-trainer==1.0\n"}
         offer = {"astuner.backbones": {"acme": "acme_backbone:Acme"}}
-        fake_distribution("acme-backbone", files=files, entry_points=offer, requires=("astuner-core>=0.1,<0.2",))
+        fake_distribution("acme-backbone", files=files, entry_points=offer, requires=("astuner-core>=0.2,<0.3",))
 
     return install
 
@@ -108,7 +108,7 @@ def test_a_machine_that_its_libraries_are_not_made_for_is_refused(
 def test_what_another_package_makes_is_left_to_it(astuner: Astuner, fake_distribution: Callable[..., Path]) -> None:
     files = {"acme_backbone.py": FOREIGN}
     offer = {"astuner.backbones": {"acme": "acme_backbone:Acme"}}
-    fake_distribution("acme-backbone", files=files, entry_points=offer, requires=("astuner-core>=0.1,<0.2",))
+    fake_distribution("acme-backbone", files=files, entry_points=offer, requires=("astuner-core>=0.2,<0.3",))
     refused = astuner("setup", "acme")
     assert refused.returncode == 2
     assert "this backbone's own package makes its environment: acme make" in refused.stderr

@@ -40,7 +40,7 @@ def test_installers_stay(install: Install, name: str) -> None:
 def test_a_plugin_goes_along_even_if_another_package_needs_it(install: Install) -> None:
     install("acme-judges", "1.0", entry_points={"astuner.judges": {"strict": "acme:S"}}, requires=["astuner-core>=0.1"])
     install("acme-project", "1.0", requires=["acme-judges"])
-    install("astuner-core", "0.1.0")
+    install("astuner-core", "0.2.0")
     assert [(package.name, package.is_ours) for package in list_user_packages()] == [
         ("acme-judges", True),
         ("acme-project", False),

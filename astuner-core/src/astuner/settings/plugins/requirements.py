@@ -60,7 +60,7 @@ class Facts:
 
     @cached_property
     def core_requirement(self) -> str | None:
-        """The range of astuner-core, as in `>=0.1,<0.2`; None if the distribution names none."""
+        """The range of astuner-core, as in `>=0.2,<0.3`; None if the distribution names none."""
         found = [one for one in self.list_requirements([""]) if canonicalize_name(one.name) == CORE]
         return _format_specifier(found[0]) if found else None
 

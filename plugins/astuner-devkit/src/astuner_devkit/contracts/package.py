@@ -75,7 +75,7 @@ class PackageContract(Rules):
         if self._is_core:
             raise SkipTest("this is astuner-core itself")
         core = self._needed_core()
-        remedy = f'write "{CORE}>=0.1,<0.2" in its dependencies'
+        remedy = f'write "{CORE}>=0.2,<0.3" in its dependencies'
         assert core, f"{self._blame}: does not depend on {CORE}; {remedy}"
         operators = {part.operator for one in core for part in one.specifier}
         both = operators & {"==", "~=", "==="} or (operators & {">", ">="} and operators & {"<", "<="})

@@ -43,7 +43,7 @@ def fill_usage(names: Names) -> str:
 
 
 def format_range(requirement: str, running: str | None = None) -> str:
-    """Return the requirement for the running core and the releases compatible with it: `astuner-core>=0.1,<0.2`.
+    """Return the requirement for the running core and the releases compatible with it: `astuner-core>=0.2,<0.3`.
 
     The test kit has core's version.
     """
