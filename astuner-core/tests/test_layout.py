@@ -62,7 +62,7 @@ FORBIDDEN = {
     "shared.processes": LEADERS | EPISODE_ROOMS,
 }
 BUDGETS: Mapping[str, int] = {
-    "astuner-core": 43075,
+    "astuner-core": 43110,
     "astuner-agents": 4850,
     "astuner-ajet": 1750,
     "astuner-algorithms": 970,
@@ -73,8 +73,8 @@ BUDGETS: Mapping[str, int] = {
     "astuner-gepa": 1300,
     "astuner-judges": 7520,
     "astuner-local": 8280,
-    "astuner-loggers": 2970,
-    "astuner-logview": 6620,
+    "astuner-loggers": 3000,
+    "astuner-logview": 6625,
     "astuner-readers": 550,
     "astuner-reasoning-gym": 800,
     "astuner-rollout-workers": 1800,

@@ -20,7 +20,7 @@ def reserve_stdout() -> Iterator[TextIO]:
     """Yield stdout for the JSON alone: what else is printed in the block, by child processes too, goes to stderr."""
     stdout = sys.stdout
     with ExitStack() as stack:
-        if stdout is not None and stdout is sys.__stdout__ and sys.stderr is not None:
+        if stdout is sys.__stdout__ and stdout is not None and sys.stderr is not None:
             stdout = stack.enter_context(open(os.dup(1), "w", encoding=stdout.encoding))
             stack.callback(os.dup2, stdout.fileno(), 1)
             os.dup2(2, 1)

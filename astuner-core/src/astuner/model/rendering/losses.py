@@ -46,8 +46,8 @@ def describe_losses(shape: TemplateShape, key: str, *, tool_call_format: str, un
         text, difference = unread
         shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
         found.append(
-            f"{key}: {_TEMPLATE} writes an answer that tool_call_format '{tool_call_format}' does not read back: {shown!r} {difference}."
-            " So will be what the model writes in this form; set model.tool_call_format if another one fits."
+            f"{key}: {_TEMPLATE} writes an answer that tool_call_format '{tool_call_format}' does not read back: {shown!r} "
+            f"{difference}. So will be what the model writes in this form; set model.tool_call_format if another one fits."
         )
     return tuple(found)
 

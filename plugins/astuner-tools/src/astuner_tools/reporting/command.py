@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 from attrs import asdict
 
-from astuner.cli.options import as_json
-from astuner.cli.output import print_json
+from astuner.cli.output import as_json, print_json
 from astuner.contract.errors import UsageError
 
 EXAMPLE = """\b
