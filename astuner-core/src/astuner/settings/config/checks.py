@@ -14,7 +14,6 @@ from astuner.contract.errors import ConfigError, Problem, ProblemKind
 from astuner.settings.config.adapters import find_conflicts, read_adapters
 from astuner.settings.config.agent import COMMAND, is_command
 from astuner.settings.config.auxiliary_models import find_faults
-from astuner.settings.config.chat_template import explain_bad_template
 from astuner.settings.config.model import Config
 from astuner.settings.config.paths import find_model_directory, find_similar_path, resolve_path
 from astuner.settings.config.places import ROOT, Locate, make_problem
@@ -65,8 +64,11 @@ class Checks:
 
     def _check_model(self) -> None:
         path, template = self.config.model.path, self.config.model.chat_template
-        if template is not None and (message := explain_bad_template(template)) is not None:
-            self._add_problem("model.chat_template", message)
+        if template is not None:
+            from astuner.settings.config.chat_template import explain_bad_template
+
+            if (message := explain_bad_template(template)) is not None:
+                self._add_problem("model.chat_template", message)
         if not path:
             return
         directory = find_model_directory(path, self.config_dir)

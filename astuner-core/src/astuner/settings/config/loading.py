@@ -13,7 +13,6 @@ from attrs import evolve, field, frozen
 from astuner.contract.errors import ConfigError, Problem, UsageError
 from astuner.contract.plain_values import mend_text
 from astuner.settings.config.aliases import Renaming
-from astuner.settings.config.chat_template import read_chat_template
 from astuner.settings.config.checks import Checks
 from astuner.settings.config.config_file import list_native_roots, read_config_file
 from astuner.settings.config.importers import translate_overrides
@@ -243,16 +242,15 @@ def _let_environment_lead(config: Config) -> Config:
 
 def _make_paths_absolute(config: Config, directory: Path) -> Config:
     model = find_model_directory(config.model.path, directory) if config.model.path else None
-    template = config.model.chat_template
+    if (template := config.model.chat_template) is not None:
+        from astuner.settings.config.chat_template import read_chat_template
+
+        template = read_chat_template(template, directory)
     run = Path("launcher_record", config.experiment_name) if config.experiment_dir == "auto" else Path(config.experiment_dir)
     return evolve(
         config,
         experiment_dir=str(Path.cwd() / run.expanduser()),
-        model=evolve(
-            config.model,
-            path=str(model) if model else config.model.path,
-            chat_template=None if template is None else read_chat_template(template, directory),
-        ),
+        model=evolve(config.model, path=str(model) if model else config.model.path, chat_template=template),
     )
 
 
