@@ -17,7 +17,7 @@ NEAR = {
     "verl on eight GPUs": "verl/#a-node-with-gpus",
     "what a metric means": "run_directory/#metrics",
     "why a reward stays flat": "troubleshooting/#the-reward-stays-flat",
-    "an own chat template": "recording/#models",
+    "an own chat template": "chat_templates/",
     "how many episodes": "choose_sizes/#repeats-and-tasks",
     "serving the model": "serving/",
     "two agents": "tutorial/two_agents/",
