@@ -249,7 +249,7 @@ class TemplateRenderer:
         if not getattr(tokenizer, "chat_template", None):
             raise AstunerError(
                 f"model.path: the tokenizer of '{getattr(tokenizer, 'name_or_path', '')}' has no chat template, so messages "
-                "cannot become tokens. Use an instruct model, or add a chat_template.jinja next to its tokenizer."
+                "cannot become tokens. Use an instruct model, or give one in model.chat_template."
             )
 
     def _choose_tool_place(self, wanted: str) -> bool:
