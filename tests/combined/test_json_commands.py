@@ -40,6 +40,7 @@ RUNS: Mapping[str, tuple[str, ...]] = {
     "config explain": CONF,
     "config schema": (),
     "config show": CONF,
+    "report": (PLAYED,),
     "compare": (PLAYED, f"launcher_record/{PLAYED}"),
     "data preview": CONF,
     "data stats": CONF,

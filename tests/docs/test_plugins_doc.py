@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from page_commands import BLOCK, Bash, read_blocks
 
 REPOSITORY = Path(__file__).parents[2]
 DOCUMENT = REPOSITORY / "docs" / "plugins.md"
+SKILL = REPOSITORY / "skills" / "publish-a-plugin" / "SKILL.md"
 EXAMPLES = sorted((REPOSITORY / "tutorial" / "plugins").glob("*/README.md"))
 
 FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
@@ -59,6 +61,14 @@ def bash(first_command_said: str, activated_bash: Bash, clone: Path) -> Bash:
 
 def test_the_page_can_be_followed_from_an_empty_directory(tmp_path: Path, bash: Bash):
     assert follow(DOCUMENT, tmp_path, bash) >= 10
+
+
+def test_the_skill_for_agents_can_be_followed_too(tmp_path: Path, bash: Bash):
+    blocks = re.findall(r"^ {3}```bash\n(.*?)^ {3}```$", SKILL.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    said = [bash(textwrap.dedent(block), tmp_path) for block in blocks]
+    assert '"passed": true' in said[2]
+    assert "PASSED" in said[3]
 
 
 def test_the_edit_of_the_page_is_as_short_as_it_says():

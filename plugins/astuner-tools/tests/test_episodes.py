@@ -48,14 +48,14 @@ def test_the_document_holds_every_episode_with_its_reward_and_what_is_damaged(wr
         "train/1/a/1": (None, None, False),
     }
     assert document["episodes"][0]["calls"][0]["output_ids"] == [7, 8, 2]
-    assert document["run"] == "launcher_record/mine"
+    assert document["run"] == str(path.absolute())
     assert document["problems"][0].startswith("launcher_record/mine/episodes/train.jsonl:12: 1 line is damaged")
 
 
 def test_nothing_is_printed_before_a_mistake_is_found(write_run, stored, cli: Cli):
     write_run("mine", episodes=stored)
     shown = cli("episodes", "mine", "--json", "--step", 9)
-    assert (shown.code, shown.out) == (2, "")
+    assert (shown.code, json.loads(shown.out)["exit_code"]) == (2, 2)
     assert "no episodes of step 9; there are those of steps 1 to 2" in shown.err
 
 

@@ -21,7 +21,7 @@ def reserve_stdout() -> Iterator[TextIO]:
     stdout = sys.stdout
     with ExitStack() as stack:
         if stdout is sys.__stdout__ and stdout is not None and sys.stderr is not None:
-            stdout = stack.enter_context(open(os.dup(1), "w", encoding=stdout.encoding))
+            stdout = stack.enter_context(open(os.dup(1), "w", encoding="utf-8"))
             stack.callback(os.dup2, stdout.fileno(), 1)
             os.dup2(2, 1)
         stack.enter_context(redirect_stdout(sys.stderr))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections import Counter
@@ -28,7 +29,9 @@ def check(distribution: str, in_json: bool) -> int:
     """Check an installed distribution, and each component that it offers, against the contracts. Starts no model."""
     if sys.flags.optimize:
         raise UsageError("plugin check: the rules are assertions, which python -O (PYTHONOPTIMIZE) leaves out; run it without")
-    found = check_distribution(distribution)
+    # What a component prints must not mix with the rows.
+    with contextlib.redirect_stdout(sys.stderr):
+        found = check_distribution(distribution)
     if in_json:
         print_json(_document(found))
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
 
 import click
@@ -21,7 +23,9 @@ def doctor(conf: Path | None, in_json: bool) -> int:
     from astuner_tools.doctor.report import examine
     from astuner_tools.doctor.table import format_rows
 
-    report = examine(conf)
+    # What the user's code prints must not mix with the rows.
+    with contextlib.redirect_stdout(sys.stderr):
+        report = examine(conf)
     if in_json:
         print_json({"healthy": report.healthy, "rows": [row.as_dict() for row in report.rows]})
     else:

@@ -62,6 +62,7 @@ def replay(
 
     RUN is a run directory, or the name of one in launcher_record; it may be running.
     """
+    import contextlib
     from typing import cast
 
     from astuner.contract.errors import RunFailed
@@ -90,7 +91,8 @@ def replay(
     )
     if train_from is not None:
         _check_training(request, train_from)
-    with unwind_on_sigterm():
+    # What the user's code prints must not mix with the report.
+    with unwind_on_sigterm(), contextlib.redirect_stdout(sys.stderr):
         found = replay_run(request, notify=warn, progress=_show_progress if sys.stderr.isatty() else lambda done, total: None)
     if not in_json:
         click.echo("\n\n".join(_format_parts(found)))
