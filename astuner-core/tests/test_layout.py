@@ -82,7 +82,7 @@ BUDGETS: Mapping[str, int] = {
     "astuner-tools": 12250,
     "astuner-tracing": 4200,
     "astuner-trinity": 6200,
-    "astuner-verl": 3975,
+    "astuner-verl": 3985,
     "astuner-vllm": 3220,
     "astuner-wire-apis": 2200,
 }

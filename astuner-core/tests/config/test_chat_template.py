@@ -57,6 +57,15 @@ def test_a_file_that_is_no_template_is_a_problem(
     assert f"{file}: {message}" in found.message
 
 
+def test_prose_of_any_length_is_no_template(problem: OneProblem) -> None:
+    assert "there is no such file. Give the file of a template" in problem(HEAD.format("You are helpful. " * 400)).message
+
+
+def test_a_filter_that_jinja_does_not_have_is_named(problem: OneProblem) -> None:
+    found = problem(HEAD.format("'{{ messages | nosuch }}'"))
+    assert found.message.startswith("line 1 of the template: No filter named 'nosuch'")
+
+
 def test_a_mistake_of_jinja_is_named_with_its_line(problem: OneProblem, write_template: Callable[[bytes], Path]) -> None:
     found = problem(HEAD.format(write_template(b"{% for m in messages %}\n{{ m.content }\n{% endfor %}")))
     assert found.key == "astuner.model.chat_template"

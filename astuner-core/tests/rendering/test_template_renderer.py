@@ -274,3 +274,5 @@ def test_a_template_of_the_configuration_replaces_the_tokenizers_and_is_saved_wi
     assert render(again, [{"role": "user", "content": "hi"}], generate=False) == "<|im_start|>user: hi<|im_end|>"
     with pytest.raises(AstunerError, match=r"^model\.chat_template: the chat template .* cannot render"):
         load_renderer(str(tmp_path / "model"), chat_template="{{ raise_exception('no') }}")
+    with pytest.raises(AstunerError, match=r"^model\.chat_template: the chat template shows no answer of the assistant"):
+        load_renderer(str(tmp_path / "model"), chat_template="{{ messages[0].content }}")

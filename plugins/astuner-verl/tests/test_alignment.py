@@ -34,6 +34,7 @@ def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
 # What a user sets, and what verl must be told: a peer drops several of these silently.
 TARGETS: list[tuple[str, str, Any]] = [
     ("model.lora_rank=8", f"{MODEL}.lora_rank", 8),
+    ("model.chat_template='{{ messages }}'", f"{MODEL}.custom_chat_template", "{{ messages }}"),
     ("model.lora_alpha=32", f"{MODEL}.lora_alpha", 32),
     ("model.target_modules=[q_proj]", f"{MODEL}.target_modules", ["q_proj"]),
     ("model.dtype=bfloat16", f"{ACTOR}.fsdp_config.mixed_precision.param_dtype", "bf16"),

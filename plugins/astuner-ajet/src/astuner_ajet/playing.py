@@ -24,14 +24,17 @@ class Player(astuner.Workflow):
 
     agent: ClassVar[type[ajet.Workflow]]
 
-    def __init__(self, config: Settings, model_path: str) -> None:
+    def __init__(self, config: Settings, model_path: str, chat_template: str | None = None) -> None:
         """`model_path` is where the tokenizer is."""
-        self._config, self._tokenizer = config, LazyTokenizer(model_path)
+        self._config, self._tokenizer = config, LazyTokenizer(model_path, chat_template)
 
     @classmethod
     def from_run(cls, options: None, run_info: RunInfo | None) -> Player:
         """Make what plays an episode."""
-        return cls(read_settings(run_info), "" if run_info is None else run_info.config.model.path)
+        settings = read_settings(run_info)
+        if run_info is None:
+            return cls(settings, "")
+        return cls(settings, run_info.config.model.path, run_info.config.model.chat_template)
 
     # A plain function, so that it is played in a thread.
     def execute(self, workflow_task: astuner.WorkflowTask, tuner: astuner.Tuner) -> Any:

@@ -10,9 +10,9 @@ from astuner.settings.config.pretrained import guard_loading
 class LazyTokenizer:
     """Loads the tokenizer when something of it is first used: most workflows never do."""
 
-    def __init__(self, model_path: str) -> None:
-        """`model_path` is a directory or a Hugging Face id."""
-        self._model_path = model_path
+    def __init__(self, model_path: str, chat_template: str | None = None) -> None:
+        """`model_path` is a directory or a Hugging Face id; `chat_template` replaces the tokenizer's own."""
+        self._model_path, self._chat_template = model_path, chat_template
         self._loaded: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -35,4 +35,6 @@ class LazyTokenizer:
 
             with guard_loading(self._model_path):
                 self._loaded = AutoTokenizer.from_pretrained(self._model_path, trust_remote_code=False)
+            if self._chat_template is not None:
+                self._loaded.chat_template = self._chat_template
         return self._loaded

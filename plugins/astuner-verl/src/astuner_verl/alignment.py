@@ -45,6 +45,12 @@ def _choose_engine(name: str) -> str:
     return name
 
 
+def _write_template(text: str | None) -> str | None:
+    if text is not None and "${" in text:
+        raise ValueError("verl's configuration would read '${' in it as an interpolation: write '$' ~ '{' in the template instead.")
+    return text
+
+
 def _require_whole(alpha: float) -> int:
     if alpha != int(alpha):
         raise ValueError(f"{alpha}: verl takes whole numbers; {int(alpha) or 1} for example.")
@@ -152,7 +158,7 @@ ALIGNMENT = Alignment(
     root="verl",
     rows=(
         Row("model.path", f"{MODEL}.path"),
-        Row("model.chat_template", f"{MODEL}.custom_chat_template"),
+        Row("model.chat_template", f"{MODEL}.custom_chat_template", value=_write_template),
         Row(
             "model.dtype",
             (f"{ACTOR}.fsdp_config.mixed_precision.param_dtype", f"{REF}.fsdp_config.mixed_precision.param_dtype"),

@@ -297,8 +297,10 @@ class TemplateRenderer:
         except Exception as error:
             raise AstunerError(
                 f"{self._key}: the chat template of '{self.tokenizer.name_or_path}' cannot render a user and an assistant "
-                f"message: {error}. Repair its chat_template."
+                f"message: {error}. Repair it."
             ) from error
+        if PROBE not in text:
+            raise AstunerError(f"{self._key}: the chat template shows no answer of the assistant. Repair it, or give another one.")
         after = self._drop_frames(text.partition(PROBE)[2])
         first = max((token for token in specials if after.startswith(token)), key=len, default=None)
         if first is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
 from astuner.settings.config.paths import resolve_path
 
+LONGEST_SHOWN = 200
 _MARKERS = re.compile(r"{%-?\s*(?:end)?generation\s*-?%}")
 """A tag of transformers, which jinja2 alone does not know."""
 
@@ -27,17 +29,17 @@ def read_chat_template(value: str, config_dir: Path) -> str:
 def explain_bad_template(text: str) -> str | None:
     """Return why a template cannot be used, in a sentence with a remedy; None if nothing is wrong with its form."""
     if _is_path(text):
-        file = Path(text)
-        why = "there is no such file" if not file.is_file() else "it is not a template of Jinja in UTF-8: nothing is put in"
-        return f"{file}: {why}. Give the file of a template, such as ./chat_template.jinja, or its text."
+        # A long text is no name of a file: `Path.is_file` would raise.
+        why = "it is not a template of Jinja in UTF-8: nothing is put in" if os.path.isfile(text) else "there is no such file"
+        return f"{text[:LONGEST_SHOWN]}: {why}. Give the file of a template, such as ./chat_template.jinja, or its text."
     if find_spec("jinja2") is None:
         return None
     from jinja2 import Environment, TemplateSyntaxError
 
     try:
-        Environment(extensions=["jinja2.ext.loopcontrols"], autoescape=False).parse(_MARKERS.sub("", text))
+        Environment(extensions=["jinja2.ext.loopcontrols"], autoescape=False).from_string(_MARKERS.sub("", text))
     except TemplateSyntaxError as error:
-        return f"line {error.lineno} of the template: {error.message}. Repair it: jinja2 cannot read it."
+        return f"line {error.lineno} of the template: {str(error.message).rstrip('.')}. Repair it: jinja2 cannot read it."
     return None
 
 
