@@ -39,6 +39,7 @@ def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
 
 TARGETS: list[tuple[str, str, Any]] = [
     ("model.path=org/other", "model.model_path", "org/other"),
+    ("model.chat_template='{{ messages }}'", "model.custom_chat_template", "{{ messages }}"),
     ("model.dtype=float32", f"{ENGINE}.dtype", "float32"),
     ("data.train_batch_size=12", "buffer.batch_size", 12),
     ("data.train_batch_size=12", "buffer.train_batch_size", 48),
