@@ -47,7 +47,7 @@ def _choose_engine(name: str) -> str:
 
 def _write_template(text: str | None) -> str | None:
     if text is not None and "${" in text:
-        raise ValueError("verl's configuration would read '${' in it as an interpolation: write '$' ~ '{' in the template instead.")
+        raise ValueError("verl's configuration would read '${' in it as an interpolation: write '$' ~ '{' instead.")
     return text
 
 

@@ -300,7 +300,7 @@ class TemplateRenderer:
                 f"message: {error}. Repair it."
             ) from error
         if PROBE not in text:
-            raise AstunerError(f"{self._key}: the chat template shows no answer of the assistant. Repair it, or give another one.")
+            raise AstunerError(f"{self._key}: the chat template shows no answer of the assistant. Repair it, or give another.")
         after = self._drop_frames(text.partition(PROBE)[2])
         first = max((token for token in specials if after.startswith(token)), key=len, default=None)
         if first is not None:
