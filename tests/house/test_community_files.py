@@ -22,7 +22,7 @@ SCHEMAS = {
     ".github/ISSUE_TEMPLATE/config.yml": "vendor.github-issue-config",
 }
 VERSION = runpy.run_path(str(REPOSITORY / "scripts" / "set_version.py"))["read_version"]()
-DOCKERFILES = sorted(REPOSITORY.glob("docker/*.Dockerfile"))
+DOCKERFILES = sorted(REPOSITORY.glob("scripts/images/*.Dockerfile"))
 WORKFLOWS = sorted(REPOSITORY.glob(".github/workflows/*.yml"))
 FORMS = sorted(path for path in REPOSITORY.glob(".github/ISSUE_TEMPLATE/*.yml") if path.name != "config.yml")
 ACTION = re.compile(r"uses: (?:\./\.github/workflows/\w+\.yml|[\w.-]+/[\w./-]+@(?:v\d+|release/v\d+|[0-9a-f]{40}))(?: #.*)?")

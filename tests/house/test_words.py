@@ -21,6 +21,7 @@ PATTERNS = (
     "docs/sources/*.md",
     "plugins/*/README.md",
     "plugins/*/src/**/README.md",
+    "skills/*/SKILL.md",
     "tutorial/**/*.md",
 )
 STORY = REPOSITORY / "tutorial" / "data_generation" / "documents" / "harbour.md"

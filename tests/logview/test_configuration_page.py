@@ -99,9 +99,9 @@ def test_each_section_shows_its_description_and_the_defaults_of_its_keys(form: P
         heading = form.get_by_role("heading", level=2, name=name.replace("_", " "))
         expect(heading).to_be_visible()
         assert heading.locator("xpath=following-sibling::p").inner_text() == section["description"].replace("`", "")
-        for key, property in section["properties"].items():
-            default = property.get("default")
-            if isinstance(default, int | float) and not isinstance(default, bool) and not property.get("deprecated"):
+        for key, known in section["properties"].items():
+            default = known.get("default")
+            if isinstance(default, int | float) and not isinstance(default, bool) and not known.get("deprecated"):
                 box = form.get_by_role("textbox", name=key, exact=True).first
                 assert float(box.get_attribute("placeholder") or "nan") == default, f"{name}.{key}"
                 shown += 1
@@ -158,10 +158,10 @@ def read_schema() -> Any:
 def list_properties(schema: Any, name: str) -> dict[str, Any]:
     """Return the properties of a definition, each with what it refers to."""
     found = {}
-    for key, property in schema["definitions"][name]["properties"].items():
-        reference = property.get("$ref") or next((part["$ref"] for part in property.get("allOf", ()) if "$ref" in part), "")
-        if not property.get("deprecated") and not property.get("doNotSuggest"):
-            found[key] = {**schema["definitions"].get(reference.rpartition("/")[2], {}), **property}
+    for key, given in schema["definitions"][name]["properties"].items():
+        reference = given.get("$ref") or next((part["$ref"] for part in given.get("allOf", ()) if "$ref" in part), "")
+        if not given.get("deprecated") and not given.get("doNotSuggest"):
+            found[key] = {**schema["definitions"].get(reference.rpartition("/")[2], {}), **given}
     return found
 
 

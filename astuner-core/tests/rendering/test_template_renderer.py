@@ -262,3 +262,15 @@ def test_an_end_that_the_tokenizer_does_not_have_closes_no_answer() -> None:
     renderer = TemplateRenderer(tiny_tokenizer(), (999_999,))
     assert 999_999 in renderer.turn_ends
     assert "" not in renderer.closers.values()
+
+
+def test_a_template_of_the_configuration_replaces_the_tokenizers_and_is_saved_with_it(tmp_path: Path) -> None:
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    mine = "{% for message in messages %}<|im_start|>{{ message.role }}: {{ message.content }}<|im_end|>{% endfor %}"
+    renderer = load_renderer(str(tmp_path / "model"), chat_template=mine)
+    assert render(renderer, [{"role": "user", "content": "hi"}], generate=False) == "<|im_start|>user: hi<|im_end|>"
+    renderer.tokenizer.save_pretrained(tmp_path / "saved")
+    again = load_renderer(str(tmp_path / "saved"))
+    assert render(again, [{"role": "user", "content": "hi"}], generate=False) == "<|im_start|>user: hi<|im_end|>"
+    with pytest.raises(AstunerError, match=r"^model\.chat_template: the chat template .* cannot render"):
+        load_renderer(str(tmp_path / "model"), chat_template="{{ raise_exception('no') }}")

@@ -183,7 +183,7 @@ def test_the_group_lists_its_commands_and_import_prints_one_document(write: Make
     assert "collect" in run_command("trace", "--help", cwd=tmp_path).out
     write(asked(1, "A?"))
     done = run_command("trace", "import", "traces.jsonl", "--out", "tasks.jsonl", "--json", cwd=tmp_path)
-    assert json.loads(done.out)["files"] == {"train": "tasks.jsonl"}
+    assert json.loads(done.out)["files"] == {"train": str(tmp_path.resolve() / "tasks.jsonl")}
     plain = run_command("trace", "import", "traces.jsonl", "--out", "tasks.jsonl", cwd=tmp_path)
     assert plain.out.splitlines()[-1].split("  ")[-1].strip() == "1 for training, 0 for validation"
 

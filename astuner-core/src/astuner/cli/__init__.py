@@ -6,16 +6,17 @@ import faulthandler
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from astuner.cli.commands import CommandGroup
+from astuner.cli.output import print_json, reserve_stdout
 from astuner.cli.own_venv import EnterVenv
 
 if TYPE_CHECKING:
-    from astuner.contract.errors import AstunerError
+    from astuner.contract.errors import AstunerError, Problem
 
 TRACEBACK = "ASTUNER_TRACEBACK"
 
@@ -52,18 +53,21 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 1 failed, 2 usage or configuration, 130 interrupted.
 
     A command ends by returning (None, or an exit code) or by raising an `AstunerError`, which is shown without a traceback
-    unless the environment sets `ASTUNER_TRACEBACK=1`.
+    unless the environment sets `ASTUNER_TRACEBACK=1`. With `--json`, the error is also what is printed on stdout.
     """
+    given = sys.argv[1:] if arguments is None else arguments
+    in_json = "--json" in given
     try:
-        answer = astuner.main(args=arguments, prog_name="astuner", standalone_mode=False)
+        with reserve_stdout() if in_json else nullcontext() as stdout:
+            answer = astuner.main(args=given, prog_name="astuner", standalone_mode=False, obj=stdout)
     except EnterVenv as entering:
-        entering.replace_process(sys.argv[1:] if arguments is None else arguments)
+        entering.replace_process(given)
     except click.ClickException as error:
         error.show()
-        return 2
+        return _fail(2, error.format_message(), in_json=in_json)
     except click.Abort:
         click.echo("interrupted", err=True)
-        return 130
+        return _fail(130, "interrupted", in_json=in_json)
     except BrokenPipeError:
         # The reader (`| head`) is gone: what is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -71,11 +75,22 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         from astuner.contract.errors import AstunerError
 
+        code, text = (error.exit_code, str(error)) if isinstance(error, AstunerError) else (1, f"{type(error).__name__}: {error}")
+        _fail(code, text, getattr(error, "problems", ()), in_json=in_json)
         if not isinstance(error, AstunerError) or os.environ.get(TRACEBACK, "0") not in ("", "0"):
             raise
         click.echo(_format_error(error), err=True)
-        return error.exit_code
+        return code
     return answer if type(answer) is int else 0
+
+
+def _fail(exit_code: int, text: str, problems: Sequence[Problem] = (), *, in_json: bool) -> int:
+    if in_json:
+        from attrs import asdict
+
+        with suppress(OSError):  # the reader is gone, or the disk full
+            print_json({"error": text, "exit_code": exit_code, "problems": [*map(asdict, problems)]}, indent=None)
+    return exit_code
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from attrs import asdict
 
 from astuner.cli.commands import CommandGroup
-from astuner.cli.options import add_config_options, as_json
+from astuner.cli.options import add_config_options
 from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
-from astuner.contract.errors import AstunerError, ConfigError, Problem, SeveralStages
+from astuner.contract.errors import SeveralStages
 
 config = CommandGroup("config", group="config", help="Check, show and explain a configuration.")
 
@@ -26,30 +23,16 @@ Example:
 
 @click.command(epilog=VALIDATE_EXAMPLE)
 @add_config_options
-@as_json
-def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> int:
+def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
     """Check every key and every named component, and that the backbone acts on each key. Nothing is started."""
     from astuner.settings.planning.plan import plan_run
     from astuner.settings.plugins.functions import load_function
 
     enter_venv_of(conf, overrides, backbone)
     try:
-        # What the user's code prints must not mix with the JSON document.
-        with contextlib.redirect_stdout(sys.stderr):
-            try:
-                notices = plan_run(conf, overrides, backbone).notices
-            except SeveralStages as stages:
-                notices = load_function("check_stages", "stages: what checks them")(stages, conf, overrides, backbone)
-    except AstunerError as error:
-        if not in_json:
-            raise
-        problems = error.problems if isinstance(error, ConfigError) else (Problem(message=str(error)),)
-        print_json({"valid": False, "problems": [asdict(problem) for problem in problems], "notices": []})
-        return error.exit_code
-    if in_json:
-        print_json({"valid": True, "problems": [], "notices": list(notices)})
-    else:
-        for notice in notices:
-            click.echo(notice, err=True)
-        click.echo(f"{conf}: valid")
-    return 0
+        notices = plan_run(conf, overrides, backbone).notices
+    except SeveralStages as stages:
+        notices = load_function("check_stages", "stages: what checks them")(stages, conf, overrides, backbone)
+    for notice in notices:
+        click.echo(notice, err=True)
+    print_json({"valid": True, "problems": [], "notices": notices}) if in_json else click.echo(f"{conf}: valid")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from astuner.cli.output import as_json
 from astuner.shared.known_packages import read_known_packages
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,16 +17,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 SHORT: Mapping[str, str] = {"ray": "a Ray cluster on this machine, for this run only", **read_known_packages().short_services}
 """The services that have their own option."""
 
-as_json = click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
-
 
 def add_config_options(command: F) -> F:
-    """Add the options that choose a configuration."""
-    file = click.Path(exists=True, dir_okay=False, path_type=Path)
+    """Add the options that choose a configuration, and `--json`."""
     for option in (
+        as_json,
         click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Override one key of the YAML; repeatable."),
         click.option("--backbone", metavar="NAME", help="The backbone; overrides `backbone` of the YAML."),
-        click.option("--conf", type=file, required=True, help="The YAML of the run."),
+        click.option("--conf", type=click.Path(path_type=Path), required=True, help="The YAML of the run."),
     ):
         command = option(command)
     return command

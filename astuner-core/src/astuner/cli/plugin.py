@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from astuner.cli.commands import CommandGroup
-from astuner.cli.options import as_json
-from astuner.cli.output import align_columns, print_json
+from astuner.cli.output import align_columns, as_json, print_json
 from astuner.cli.plugin_rows import describe_component, describe_status, find_kind
 
 plugin = CommandGroup("plugin", group="plugin", help="List, show, check and create plugins.")

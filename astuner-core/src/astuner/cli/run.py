@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from astuner.cli.options import add_service_options
+from astuner.cli.options import add_config_options, add_service_options
+from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
 from astuner.contract.errors import UsageError
 from astuner.runs.driver.launch import start_run
@@ -26,9 +26,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
-@click.option("--backbone", help="The backbone that trains; overrides `backbone` of the YAML.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
+@add_config_options
 @click.option("--resume", is_flag=True, help="Continue an unfinished run; nothing is generated twice.")
 @click.option(
     "--resume-from",
@@ -48,17 +46,21 @@ Examples:
 )
 @click.option("--fresh", is_flag=True, help="Restart servers that an earlier run kept warm.")
 @add_service_options
-def run(*, dry_run: bool, **asked: Any) -> None:
-    """Train the model behind an agent."""
+def run(*, dry_run: bool, in_json: bool, **asked: Any) -> None:
+    """Train the model behind an agent.
+
+    With --json, a line of JSON for each notice, the metrics of each step, and the end.
+    """
+    from astuner.settings.plugins.functions import load_function
+
     request = RunRequest(**asked)
     if request.accept_changes and not request.resumes:
         raise UsageError("--accept-changes is about resuming a run: add --resume")
     enter_venv_of(request.conf, request.overrides, request.backbone)
     if dry_run:
-        from astuner.settings.plugins.functions import load_function
-
         estimate = load_function("estimate_cost", "--dry-run: what estimates a run")
-        click.echo(estimate(request.conf, request.overrides, request.backbone, request.services))
+        text = estimate(request.conf, request.overrides, request.backbone, request.services)
+        print_json({"estimate": text.splitlines()}) if in_json else click.echo(text)
         return
-    outcome = start_run(request)
-    click.echo(outcome.format_end(), err=True)
+    start = load_function("print_run", "--json: what prints a run line by line") if in_json else start_run
+    click.echo(start(request).format_end(), err=True)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from astuner.cli.output import as_json, print_json
+
 if TYPE_CHECKING:
     from astuner.contract.schema import Split
     from astuner_datagen.generator import Generator
@@ -20,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _add_config_options(command: F) -> F:
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
-        click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
+        as_json,
         click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Override one key of the YAML; repeatable."),
         click.option("--conf", type=file, required=True, help="The YAML of the run."),
     ):
@@ -70,8 +72,8 @@ def generate(conf: Path, overrides: Sequence[str], in_json: bool, split: str, ou
     if out is not None:
         _copy(generator, splits, out)
     if in_json:
-        files = {name: {**report, "file": str(generator.locate_saved(name).tasks_file)} for name, report in reports.items()}
-        _print_json(files)
+        files = {name: {**report, "file": generator.locate_saved(name).tasks_file} for name, report in reports.items()}
+        print_json(files)
 
 
 PREVIEW_EXAMPLE = """\b
@@ -88,13 +90,13 @@ Example:
 def preview(conf: Path, overrides: Sequence[str], in_json: bool, split: Split, count: int) -> None:
     """Show the first tasks of any reader."""
     from astuner_datagen.configured_reader import check_generated, make_configured_reader
-    from astuner_datagen.preview import as_json, as_table
+    from astuner_datagen.preview import as_row, as_table
 
     reader = make_configured_reader(conf, overrides)
     check_generated(reader, split)
     tasks = list(islice(reader.read(split), count))
     if in_json:
-        _print_json([as_json(task) for task in tasks])
+        print_json([as_row(task) for task in tasks])
     elif tasks:
         click.echo(as_table(tasks, shutil.get_terminal_size((120, 24)).columns))
     else:
@@ -126,7 +128,7 @@ def stats(conf: Path, overrides: Sequence[str], in_json: bool) -> None:
         "shared_queries": count_shared(found["train"], found["validation"]),
     }
     if in_json:
-        _print_json(document)
+        print_json(document)
         return
     rows = [("queries in both splits", str(document["shared_queries"]))]
     for split, one in found.items():
@@ -177,12 +179,12 @@ def _copy(generator: Generator, splits: Sequence[Split], out: Path) -> None:
 
 
 def _estimate(generator: Generator, splits: Sequence[Split], in_json: bool) -> None:
-    from astuner_datagen.estimate import as_json, estimate
+    from astuner_datagen.estimate import estimate, list_bounds
     from astuner_datagen.preview import format_columns
 
     found = [estimate(generator, split) for split in splits]
     if in_json:
-        _print_json({one.split: as_json(one) for one in found})
+        print_json({one.split: list_bounds(one) for one in found})
         return
     for one in found:
         report = generator.report(one.split)
@@ -201,9 +203,3 @@ def _estimate(generator: Generator, splits: Sequence[Split], in_json: bool) -> N
 
 def _format_value(value: Any) -> str:
     return ", ".join(f"{name} {one}" for name, one in value.items()) or "none" if isinstance(value, Mapping) else str(value)
-
-
-def _print_json(document: Any) -> None:
-    from astuner_datagen.task_files import as_json_text
-
-    click.echo(as_json_text(document, indent=2))

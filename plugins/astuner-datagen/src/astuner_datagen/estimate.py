@@ -65,6 +65,6 @@ def estimate(generator: Generator, split: Split) -> Estimate:
     )
 
 
-def as_json(found: Estimate) -> Mapping[str, Any]:
+def list_bounds(found: Estimate) -> Mapping[str, Any]:
     """Return an estimate as JSON values."""
     return asdict(found)

@@ -10,7 +10,7 @@ from astuner.contract.schema import Task
 from astuner_datagen.drafts import ANSWER, find_query
 
 
-def as_json(task: Task) -> Mapping[str, Any]:
+def as_row(task: Task) -> Mapping[str, Any]:
     """Return a whole task as JSON values."""
     return {
         "task_id": task.task_id,

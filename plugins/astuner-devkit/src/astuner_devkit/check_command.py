@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 from collections import Counter
@@ -12,8 +11,7 @@ from typing import Any
 import click
 from attrs import asdict
 
-from astuner.cli.options import as_json
-from astuner.cli.output import align_columns, print_json
+from astuner.cli.output import align_columns, as_json, print_json
 from astuner.contract.errors import UsageError
 from astuner_devkit.contracts import Outcome
 from astuner_devkit.plugin_check import ComponentCheck, DistributionCheck, check_distribution
@@ -30,9 +28,7 @@ def check(distribution: str, in_json: bool) -> int:
     """Check an installed distribution, and each component that it offers, against the contracts. Starts no model."""
     if sys.flags.optimize:
         raise UsageError("plugin check: the rules are assertions, which python -O (PYTHONOPTIMIZE) leaves out; run it without")
-    # What a component prints must not mix with the rows or the JSON document.
-    with contextlib.redirect_stdout(sys.stderr):
-        found = check_distribution(distribution)
+    found = check_distribution(distribution)
     if in_json:
         print_json(_document(found))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from astuner.cli.output import as_json
 from astuner.contract.errors import UsageError
 from astuner_envs.access_token import TOKEN
 
@@ -118,17 +118,17 @@ Example:
 
 
 @env.command("list", epilog=LIST_EXAMPLE)
-@click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
+@as_json
 def list_(in_json: bool) -> None:
     """List the installed environments, to play in process or to serve."""
-    from astuner.cli.output import align_columns
+    from astuner.cli.output import align_columns, print_json
     from astuner.cli.plugin_rows import describe_component, describe_status
     from astuner.settings.plugins.catalog import Catalog
 
     catalog = Catalog.discover(kinds=("environment",))
     rows = [describe_component(candidate, catalog) for candidate in catalog.candidates("environment")]
     if in_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     if not rows:
         click.echo("no environment is installed", err=True)

@@ -10,17 +10,9 @@ from attrs import frozen
 from astuner.contract.schema import Group
 from astuner.episodes.transcript.episode_text import format_transcript
 from astuner.settings.config.secrets import Secrets
+from astuner_loggers.writers import EpisodeText
 
 Ranked = TypeVar("Ranked")
-
-
-@frozen(kw_only=True)
-class ShownEpisode:
-    """One episode as text."""
-
-    id: str
-    reward: float
-    text: str
 
 
 @frozen(kw_only=True)
@@ -31,7 +23,7 @@ class EpisodeSummary:
     """`val/` for a validation, as in the names of its metrics."""
     rewards: tuple[float, ...]
     """Ascending."""
-    shown: tuple[ShownEpisode, ...]
+    shown: tuple[EpisodeText, ...]
     """A few, from the lowest to the highest reward."""
 
 
@@ -45,7 +37,7 @@ def summarise(groups: Sequence[Group], count: int, secrets: Secrets) -> EpisodeS
         prefix="val/" if groups[0].split == "validation" else "",
         rewards=tuple(float(reward) for reward, _ in ranked),
         shown=tuple(
-            ShownEpisode(id=episode.id, reward=float(reward), text=to_encodable(secrets.hide(format_transcript(episode))))
+            EpisodeText(id=episode.id, reward=float(reward), text=to_encodable(secrets.hide(format_transcript(episode))))
             for reward, episode in choose_evenly(ranked, count)
         ),
     )

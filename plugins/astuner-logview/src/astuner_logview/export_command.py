@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from astuner.cli.output import as_json, print_json
 from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ Examples:
 @click.option("--group", metavar="SPLIT/STEP/TASK", help="The group: all siblings of a task in a step.")
 @click.option("--episode", metavar="ID", help="The episode, SPLIT/STEP/TASK/REPEAT.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file to write: .html or .md.")
-def export(run: Path, group: str | None, episode: str | None, out: Path) -> None:
+@as_json
+def export(run: Path, group: str | None, episode: str | None, out: Path, in_json: bool) -> None:
     """Write a group or an episode as one file.
 
     RUN is a run directory, or the name of one in launcher_record. An .html opens from disk, without a network, and shows what
@@ -52,6 +54,8 @@ def export(run: Path, group: str | None, episode: str | None, out: Path) -> None
     text = _write(Library([directory]), subject, form)
     write_text(out, text, private=False)
     click.echo(f"{out}: {len(text.encode()):,} bytes", err=True)
+    if in_json:
+        print_json({"file": out, "size_bytes": len(text.encode())})
 
 
 def _write(library: Library, subject: Subject, form: Form) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from astuner.cli.output import as_json
 from astuner.contract.errors import UsageError
 from astuner_logview.server.address import PUBLIC_URL
 
@@ -42,7 +43,7 @@ Examples:
     default=None,
     help="Open the browser. By default it is opened from a terminal on a desktop, and not over SSH.",
 )
-@click.option("--json", "in_json", is_flag=True, help="Print the address as one JSON document.")
+@as_json
 def show(directories: tuple[Path, ...], port: int, host: str, public_url: str | None, opens: bool | None, in_json: bool) -> None:
     """Show runs in the browser until Ctrl-C.
 
@@ -76,9 +77,7 @@ def show(directories: tuple[Path, ...], port: int, host: str, public_url: str | 
 
     def print_start(address: str) -> None:
         if in_json:
-            print_json(
-                {"url": address, "host": host, "port": viewer.port, "pid": os.getpid(), "roots": [str(one) for one in roots]}
-            )
+            print_json({"url": address, "host": host, "port": viewer.port, "pid": os.getpid(), "roots": roots})
         else:
             click.echo(f"{_link(address)}  ({once}{hint}Ctrl-C: end)")
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from astuner_logview.export.markdown import LONGEST, LONGEST_TEXT, code, fence, write_episode, write_group
+from astuner_logview.export.markdown import LONGEST, write_episode, write_group
+from astuner_tools.markdown_text import LONGEST_TEXT, code, fence
 
 TEXTS = st.text(st.sampled_from("`~|\n\r\t a#*<>&[]()!\\\x1b\x00-é😀")) | st.text()
 ROW: dict[str, Any] = {

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.cli.options import as_json
-from astuner.cli.output import align_columns, print_json
+from astuner.cli.output import align_columns, as_json, print_json
 from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner_tools.comparison import Comparison, Point, TaskChange
+    from astuner_tools.comparison import Comparison, TaskChange
 
 MOST_TASKS = 10
 """Tasks that are listed at each end."""
-
-LONGEST_VALUE = 60
 
 EXAMPLE = """\b
 Examples:
@@ -58,15 +54,19 @@ def compare(names: tuple[str, ...], metrics: tuple[str, ...], split: str | None,
 
 
 def _format_parts(found: Comparison, names: Sequence[str]) -> Iterator[str]:
+    from astuner_tools.config_explain.command import format_value
     from astuner_tools.runs import format_runs
 
     yield format_runs(found.runs, names)
     yield f"\n{_count(len(found.configuration), 'difference')} of configuration"
     if found.configuration:
-        rows = ((one.key, *map(_format_value, one.values)) for one in found.configuration)
+        rows = ((one.key, *map(format_value, one.values)) for one in found.configuration)
         yield align_columns([("KEY", *names), *rows])
-    ends = ((metric, *map(_format_ends, curves)) for metric, curves in found.curves.items())
-    yield f"\n{align_columns([('METRIC', *names), *ends])}"
+    lines = [
+        (name, *(f"{curve[0][1]:.3g} -> {curve[-1][1]:.3g}" if curve else "-" for curve in curves))
+        for name, curves in found.curves.items()
+    ]
+    yield f"\n{align_columns([('METRIC', *names), *lines])}"
     yield f"\n{_format_task_counts(found, names)}"
     if found.tasks:
         rows = ((one.task, *(f"{score:.3g}" for score in one.scores), f"{one.change:+.3g}") for one in _shorten(found.tasks))
@@ -88,16 +88,6 @@ def _format_task_counts(found: Comparison, names: Sequence[str]) -> str:
 
 def _shorten(changes: Sequence[TaskChange]) -> list[TaskChange]:
     return [*changes] if len(changes) <= 2 * MOST_TASKS else [*changes[:MOST_TASKS], *changes[-MOST_TASKS:]]
-
-
-def _format_value(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
-
-
-def _format_ends(curve: Sequence[Point]) -> str:
-    """Return the first and the last value of a curve, as `astuner runs` shows a reward."""
-    return f"{curve[0][1]:.3g} -> {curve[-1][1]:.3g}" if curve else "-"
 
 
 def _count(number: int, what: str) -> str:

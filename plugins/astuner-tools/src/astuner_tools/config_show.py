@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from astuner.cli.options import add_config_options, as_json
+from astuner.cli.options import add_config_options
 from astuner.cli.output import print_json
 from astuner.contract.errors import SeveralStages
 
@@ -18,7 +18,6 @@ Example:
 
 @click.command(epilog=EXAMPLE)
 @add_config_options
-@as_json
 def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
     """Print the whole configuration: defaults, file and --set, with interpolations resolved and secrets left out."""
     from astuner.settings.config.loading import load_config

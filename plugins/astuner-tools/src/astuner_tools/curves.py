@@ -7,6 +7,7 @@ from typing import Any
 
 from astuner.contract.errors import UsageError
 from astuner.runs.inspection import Run
+from astuner.runs.store.metric_rows import read_curve
 from astuner_tools.run_summary import REWARD, VALIDATION
 
 
@@ -20,10 +21,7 @@ def plot_run(run: Run, names: Sequence[str]) -> Any:
     except ImportError as error:
         raise ImportError("Run.plot draws with matplotlib: pip install matplotlib") from error
     rows = run.read_rows()
-    curves = {
-        name: [(row["step"], row[name]) for row in rows if isinstance(row.get(name), int | float)]
-        for name in names or (REWARD, VALIDATION)
-    }
+    curves = {name: read_curve(rows, name) for name in names or (REWARD, VALIDATION)}
     if unknown := [name for name in names if not curves[name]]:
         raise UsageError(f"{run.path}: no row has the metric {', '.join(unknown)}")
     _, axes = pyplot.subplots()

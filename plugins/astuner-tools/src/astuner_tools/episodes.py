@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from astuner.cli.options import as_json
+from astuner.cli.output import as_json
 
 if TYPE_CHECKING:
     from astuner.contract.schema import Episode, Split
@@ -54,7 +54,7 @@ def episodes(
     full: bool,
     in_json: bool,
 ) -> None:
-    """Show the episodes of RUN: what was said, what was trained, and the rewards.
+    """Show the episodes of RUN: the conversations, what was trained, and the rewards.
 
     RUN is a run directory, or the name of one in launcher_record. It may be running, and nothing in it is changed.
     """
@@ -101,12 +101,14 @@ def _print_json(run: Run, index: EpisodeIndex, episodes: Iterator[Episode], prob
     """Print one document, an episode at a time: a store may be larger than the memory."""
     from astuner.runs.store.codec import dump_episode
 
-    head = json.dumps({"run": str(run.path), "file": str(index.path)}, ensure_ascii=False)
-    click.echo(f'{head[:-1]}, "episodes": [', nl=False)
+    stream = click.get_current_context().find_root().obj
+    head = json.dumps({"run": str(run.path.absolute()), "file": str(index.path.absolute())}, ensure_ascii=False)
+    click.echo(f'{head[:-1]}, "episodes": [', stream, nl=False)
     count = 0
     for episode in episodes:
         count += 1
         derived = {"completed": episode.completed, "reward": episode.reward, "is_success": episode.is_success}
-        click.echo("," * (count > 1) + "\n" + json.dumps({**dump_episode(episode), **derived}, ensure_ascii=False), nl=False)
-    click.echo(f'\n], "problems": {json.dumps(problems, ensure_ascii=False)}}}')
+        line = json.dumps({**dump_episode(episode), **derived}, ensure_ascii=False)
+        click.echo("," * (count > 1) + "\n" + line, stream, nl=False)
+    click.echo(f'\n], "problems": {json.dumps(problems, ensure_ascii=False)}}}', stream)
     return count

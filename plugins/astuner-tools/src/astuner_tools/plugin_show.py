@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from attrs import asdict, frozen
 
-from astuner.cli.options import as_json
-from astuner.cli.output import align_columns, print_json
+from astuner.cli.output import align_columns, as_json, print_json
 from astuner.cli.plugin_rows import describe_component, describe_status, find_kind
 from astuner.contract.errors import PluginError
 from astuner.contract.protocols.traits import find_options_class

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.cli.options import as_json
-from astuner.cli.output import align_columns, print_json
+from astuner.cli.output import align_columns, as_json, print_json
 from astuner.settings.config.redaction import redact_tree, redact_values
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from attrs import frozen
 
 from astuner.runs.inspection.run import Run
-from astuner.runs.store.metric_rows import Row, read_curve
+from astuner.runs.store.metric_rows import read_curve
 
 REWARD = "reward/mean"
 VALIDATION = "val/reward/mean"
@@ -56,9 +56,10 @@ def summarise(run: Run) -> Summary:
     rewards, validations = read_curve(rows, REWARD), read_curve(rows, VALIDATION)
     best = max(validations, key=lambda point: point[1], default=None)
     attempts = facts.get("attempts") or [{}]
+    time_s, tokens = (sum(value for _, value in read_curve(rows, name)) for name in (TIME, TOKENS))
     return Summary(
         name=run.name,
-        path=str(run.path),
+        path=str(run.path.absolute()),
         status=state.status,
         detail=state.detail,
         backbone=facts.get("backbone"),
@@ -70,8 +71,8 @@ def summarise(run: Run) -> Summary:
         best_validation=best[1] if best else None,
         best_step=best[0] if best else None,
         best_kept=best is not None and (best[0] == 0 or best[0] in run.directory.list_saved_steps()),
-        time_s=_add_up(rows, TIME),
-        tokens=int(_add_up(rows, TOKENS)),
+        time_s=time_s,
+        tokens=int(tokens),
         disk_bytes=_measure(run.path),
         started=attempts[0].get("started"),
     )
@@ -81,7 +82,3 @@ def _measure(directory: Path) -> int:
     """Return the size of a directory's files, some of which a run may delete meanwhile."""
     files = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
     return sum(os.lstat(file).st_size for file in files if os.path.lexists(file))
-
-
-def _add_up(rows: list[Row], name: str) -> float:
-    return sum(value for _, value in read_curve(rows, name))

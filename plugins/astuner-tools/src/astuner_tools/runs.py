@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import asdict
 
-from astuner.cli.options import as_json
-from astuner.cli.output import align_columns, print_json
+from astuner.cli.output import align_columns, as_json, print_json
 from astuner.episodes.transcript.terminal_text import format_seconds
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def runs(directory: Path, in_json: bool) -> None:
 
 def _find_name(summary: Summary, directory: Path) -> str:
     path = Path(summary.path)
-    return str(path.relative_to(directory)) if path != directory else summary.name
+    return str(path.relative_to(directory.absolute())) if path != directory.absolute() else summary.name
 
 
 def format_runs(summaries: Sequence[Summary], names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from astuner.cli.output import as_json, print_json
 from astuner.contract.errors import AstunerError, Problem, UsageError
 from astuner.settings.config.structure_errors import find_closest
 
@@ -37,7 +38,8 @@ Examples:
     show_default=True,
     help="Seconds that a run may take to save.",
 )
-def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
+@as_json
+def stop(names: tuple[str, ...], everything: bool, wait_s: float, in_json: bool) -> None:
     """Stop runs, services and servers that astuner started, and nothing else.
 
     NAME is a service or a server, RUN an experiment name or a run directory, ID what `astuner ps` shows. A run saves its state
@@ -48,15 +50,20 @@ def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
     if everything == bool(names):
         raise UsageError("astuner stop: name what to stop, or give --all; `astuner ps` lists what is there")
     there = list_programs()
+    ended: list[dict[str, object]] = []
     failed = []
     # Runs first: they end the services and servers that they hold.
     for record in sorted(there if everything else _find_programs(names, there), key=lambda one: one.kind != "run"):
         try:
-            click.echo(_end_run(record, wait_s) if record.kind == "run" else _end_program(record), err=True)
+            how = _end_run(record, wait_s) if record.kind == "run" else _end_program(record)
+            click.echo(how, err=True)
+            ended.append({"id": record.id, "kind": record.kind, "name": record.name, "how": how})
         except AstunerError as error:
             failed.append(str(error))
     if failed:
         raise AstunerError("\n".join(failed))
+    if in_json:
+        print_json({"ended": ended})
 
 
 def _find_programs(names: Sequence[str], there: Sequence[ProgramRecord]) -> list[ProgramRecord]:

@@ -9,7 +9,7 @@ from attrs import define
 
 from astuner.contract.schema import GREEDY, Split
 from astuner.runs.inspection.run import Run
-from astuner.runs.store.episode_index import EpisodeIndex
+from astuner.runs.store.episode_index import IndexedEpisode
 from astuner.runs.store.episode_store import SPLITS
 
 Measure = Literal["success", "reward"]
@@ -43,7 +43,7 @@ def score_tasks(run: Run, split: Split) -> Mapping[str, TaskScore]:
     return add_up_scores(run.index_episodes(split))
 
 
-def add_up_scores(index: EpisodeIndex) -> dict[str, TaskScore]:
+def add_up_scores(index: Iterable[IndexedEpisode]) -> dict[str, TaskScore]:
     """Return the scores of each task at the last step at which it was played."""
     found: dict[str, TaskScore] = {}
     for one in (each for each in index if each.repeat != GREEDY):

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from astuner.cli.output import as_json
+
 EXAMPLE = """\b
 Example:
   astuner trace import traces.jsonl --out train.jsonl --validation-out validation.jsonl --validation-fraction 0.1"""
@@ -56,8 +58,8 @@ Example:
 @click.option("--no-system-prompt", is_flag=True, help="Leave the recorded system prompt out of the tasks.")
 @click.option("--keep-unanswered", is_flag=True, help="Keep turns without an answer.")
 @click.option("--limit", type=click.IntRange(min=1), help="Keep only the first N tasks of each data set.")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
-def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as_json: bool, **given: Any) -> None:
+@as_json
+def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, in_json: bool, **given: Any) -> None:
     """Make a data set from traces.
 
     A SOURCE is an OTLP file, a database of AgentScope Studio or Phoenix, or the address of a Phoenix server.
@@ -79,7 +81,7 @@ def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as
     )
     to = Destinations(train=(out,), validation=(validation_out,) if validation_out is not None else ())
     tally = import_tasks(options, asking, to)
-    if as_json:
+    if in_json:
         print_json({**tally.as_json(), "files": {"train": out, **({"validation": validation_out} if validation_out else {})}})
     else:
         for line in format_lines(tally):

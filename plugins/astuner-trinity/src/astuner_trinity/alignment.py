@@ -144,6 +144,7 @@ ALIGNMENT = Alignment(
         Row("project_name", "project"),
         Row("experiment_name", "name"),
         Row("model.path", "model.model_path"),
+        Row("model.chat_template", "model.custom_chat_template"),
         Row("model.dtype", f"{ENGINE}.dtype"),
         Row(("model.lora_rank", "model.lora_alpha", "model.target_modules"), "model.lora_configs", value=_lora),
         Row(

@@ -168,6 +168,7 @@ IMPORTS = (
     Import(f"{TASKSET}.rollout_args.temperature", _read_as("rollout.temperature")),
     Import((TASKSET, "buffer.explorer_input.eval_tasksets"), _read_tasks, note=_note_tests),
     Import("model.temperature", _read_as("rollout.temperature")),
+    Import(("model.custom_chat_template", "model.chat_template_path"), lambda text, path: {"model.chat_template": text or path}),
     Import("model.lora_configs", _read_lora),
     Import(("model.max_model_len", "model.max_prompt_tokens", "model.max_response_tokens"), _read_lengths),
     Import(("buffer.train_batch_size", "buffer.batch_size", "algorithm.repeat_times"), _read_rows, asks=1),

@@ -152,6 +152,7 @@ ALIGNMENT = Alignment(
     root="verl",
     rows=(
         Row("model.path", f"{MODEL}.path"),
+        Row("model.chat_template", f"{MODEL}.custom_chat_template"),
         Row(
             "model.dtype",
             (f"{ACTOR}.fsdp_config.mixed_precision.param_dtype", f"{REF}.fsdp_config.mixed_precision.param_dtype"),

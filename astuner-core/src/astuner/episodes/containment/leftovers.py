@@ -53,7 +53,7 @@ def find_processes(token: str, known: set[int]) -> list[psutil.Process]:
     for process in psutil.process_iter():
         if process.pid in known | needed or process.pid == os.getpid() or not is_living(process):
             continue
-        if (process.pid in below or _read_token(process) == token) and not _is_of_program(process):
+        if (process.pid in below or read_mark(process, EPISODES) == token) and not _is_of_program(process):
             found.append(process)
     return found
 
@@ -86,11 +86,12 @@ def _is_of_program(process: psutil.Process) -> bool:
 def end_processes_of_rollouts() -> None:
     """End the processes that carry the token of the rollouts under way, among them worker processes of the run."""
     if (token := os.environ.get(EPISODES)) is not None:
-        end_members(lambda: [one for one in psutil.process_iter() if _read_token(one) == token and _is_other(one)], CHILD_GRACE_S)
+        end_members(lambda: [one for one in psutil.process_iter() if _is_other_of(token, one)], CHILD_GRACE_S)
 
 
-def _is_other(process: psutil.Process) -> bool:
-    return process.pid != os.getpid() and is_living(process) and read_mark(process) == os.environ.get(MARK)
+def _is_other_of(token: str, process: psutil.Process) -> bool:
+    is_other = read_mark(process, EPISODES) == token and process.pid != os.getpid()
+    return is_other and is_living(process) and read_mark(process) == os.environ.get(MARK)
 
 
 def _end_processes(token: str, known: set[int]) -> Sequence[str]:
@@ -102,13 +103,6 @@ def _end_processes(token: str, known: set[int]) -> Sequence[str]:
     surviving = end_members(lambda: find_processes(token, known), CHILD_GRACE_S)
     text = f"users' code has left processes behind, which were ended: {', '.join(named)}{more}"
     return (text, f"these processes could not be ended: {', '.join(map(str, surviving))}") if surviving else (text,)
-
-
-def _read_token(process: psutil.Process) -> str | None:
-    try:
-        return process.environ().get(EPISODES)
-    except (psutil.Error, OSError):
-        return None
 
 
 def _describe_command(process: psutil.Process) -> str:

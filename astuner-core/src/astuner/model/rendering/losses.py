@@ -16,38 +16,38 @@ LONGEST_SHOWN = 300
 """Characters of an answer that a notice shows."""
 
 
-_TEMPLATE = "model.path: the model's chat template"
+_TEMPLATE = "the model's chat template"
 
 
-def describe_tool_losses(shape: TemplateShape, *, tools_in_system: bool, tool_call_format: str) -> Iterator[str]:
+def describe_tool_losses(shape: TemplateShape, key: str, *, tools_in_system: bool, tool_call_format: str) -> Iterator[str]:
     """Yield a notice for each part of a conversation with tools that a template does not show as it is given."""
     if not shape.shows_tools and tools_in_system:
-        yield f"{_TEMPLATE} does not show tools, so they go into the system message (model.tools_in_prompt)."
+        yield f"{key}: {_TEMPLATE} does not show tools, so they go into the system message (model.tools_in_prompt)."
     elif not shape.shows_tools:
-        yield f"{_TEMPLATE} does not show tools: the model sees only what the agent's own messages say about them."
+        yield f"{key}: {_TEMPLATE} does not show tools: the model sees only what the agent's own messages say about them."
     if shape.inline_calls:
         yield (
-            f"{_TEMPLATE} does not show tool calls, so they go into the text of an answer, as tool_call_format "
+            f"{key}: {_TEMPLATE} does not show tool calls, so they go into the text of an answer, as tool_call_format "
             f"'{tool_call_format}' writes them, and are read from there."
         )
     if not shape.many_calls:
-        yield f"{_TEMPLATE} shows one tool call per message: only the first of an answer is returned."
+        yield f"{key}: {_TEMPLATE} shows one tool call per message: only the first of an answer is returned."
 
 
-def describe_losses(shape: TemplateShape, *, tool_call_format: str, unread: tuple[str, str] | None) -> tuple[str, ...]:
+def describe_losses(shape: TemplateShape, key: str, *, tool_call_format: str, unread: tuple[str, str] | None) -> tuple[str, ...]:
     """Return a notice for each part of any conversation that a template does not show as it is given.
 
     `unread`: an answer that it writes and that does not come back through the parser, and what is read of it.
     """
     found = []
     if not shape.shows_system:
-        found.append(f"{_TEMPLATE} takes no system message, so it goes before the text of the first user message.")
+        found.append(f"{key}: {_TEMPLATE} takes no system message, so it goes before the text of the first user message.")
     if unread is not None:
         text, difference = unread
         shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
         found.append(
-            f"{_TEMPLATE} writes an answer that tool_call_format '{tool_call_format}' does not read back: {shown!r} {difference}."
-            " So will be what the model writes in this form; set model.tool_call_format if another one fits."
+            f"{key}: {_TEMPLATE} writes an answer that tool_call_format '{tool_call_format}' does not read back: {shown!r} "
+            f"{difference}. So will be what the model writes in this form; set model.tool_call_format if another one fits."
         )
     return tuple(found)
 

@@ -54,6 +54,7 @@ class TemplateRenderer:
         tokenizer: Any,
         turn_ends: Sequence[int] = (),
         *,
+        chat_template: str | None = None,
         tool_call_format: str = "auto",
         reasoning: str = "auto",
         tools_in_prompt: str = "auto",
@@ -64,9 +65,13 @@ class TemplateRenderer:
     ) -> None:
         """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
 
+        `chat_template` replaces that of the tokenizer, which then saves it too.
         `tool_call_format` names a style of `tool_calls.STYLES`; `auto` is the one in which the template writes calls.
         The other options are the configuration's keys of these names.
         """
+        self._key = "model.path" if chat_template is None else "model.chat_template"
+        if chat_template is not None:
+            tokenizer.chat_template = chat_template
         self._check(tokenizer)
         self.tokenizer = tokenizer
         self.source = source
@@ -111,9 +116,9 @@ class TemplateRenderer:
         self.tools_in_system: bool = self._choose_tool_place(tools_in_prompt)
         """Whether tools are described in the system message; otherwise the template shows them, or drops them."""
         read_as, unread = self.tool_call_format, self._find_unread(style)
-        self.notices: tuple[str, ...] = describe_losses(self.shape, tool_call_format=read_as, unread=unread)
+        self.notices: tuple[str, ...] = describe_losses(self.shape, self._key, tool_call_format=read_as, unread=unread)
         """What the template cannot show, and where it goes instead; for the user, before the first episode."""
-        tools = describe_tool_losses(self.shape, tools_in_system=self.tools_in_system, tool_call_format=read_as)
+        tools = describe_tool_losses(self.shape, self._key, tools_in_system=self.tools_in_system, tool_call_format=read_as)
         self.tool_notices: tuple[str, ...] = tuple(tools)
         """The same of tools and their calls; before the first call that offers some."""
         if streamed_calls == "pieces" and isinstance(self._make_parser, Style):
@@ -244,7 +249,7 @@ class TemplateRenderer:
         if not getattr(tokenizer, "chat_template", None):
             raise AstunerError(
                 f"model.path: the tokenizer of '{getattr(tokenizer, 'name_or_path', '')}' has no chat template, so messages "
-                "cannot become tokens. Use an instruct model, or add a chat_template.jinja next to its tokenizer."
+                "cannot become tokens. Use an instruct model, or give one in model.chat_template."
             )
 
     def _choose_tool_place(self, wanted: str) -> bool:
@@ -291,7 +296,7 @@ class TemplateRenderer:
                 self.needs_tools = True
         except Exception as error:
             raise AstunerError(
-                f"model.path: the chat template of '{self.tokenizer.name_or_path}' cannot render a user and an assistant "
+                f"{self._key}: the chat template of '{self.tokenizer.name_or_path}' cannot render a user and an assistant "
                 f"message: {error}. Repair its chat_template."
             ) from error
         after = self._drop_frames(text.partition(PROBE)[2])

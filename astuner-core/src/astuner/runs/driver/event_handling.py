@@ -103,7 +103,7 @@ def drive(
         has_tokenizer = False
         for event in events:
             # The first event comes after the model was loaded, and so downloaded.
-            has_tokenizer = has_tokenizer or keep_tokenizer(directory, run_info.config.model.path)
+            has_tokenizer = has_tokenizer or keep_tokenizer(directory, run_info.config.model)
             match event:
                 case StepReport():
                     event = replayed.correct(event)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from attrs import frozen
 
+from astuner.contract.protocols import Logger
+
 
 @frozen(kw_only=True)
 class RunRequest:
@@ -28,6 +30,8 @@ class RunRequest:
     """Tags of breakpoints, as `--db` takes them."""
     services: Sequence[str] = ()
     """Names of services, as `--with` takes them."""
+    loggers: Sequence[Logger] = ()
+    """Besides those of the YAML."""
 
     @property
     def resumes(self) -> bool:

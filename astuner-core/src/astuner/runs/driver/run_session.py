@@ -87,7 +87,7 @@ class RunSession:
         """Serve, read the tasks, record what the run is made from, consume the backbone's events, record how it ended."""
         self._serve()
         tasks = self._read_tasks()
-        keep_tokenizer(self._directory, self._plan.loaded.config.model.path)
+        keep_tokenizer(self._directory, self._plan.loaded.config.model)
         # Before the loggers drop the rows of the steps that are repeated.
         replayed = ReplayedSteps(store=self._store, times=read_step_times(self._directory.metrics, self._start.step))
         self._open_loggers()
@@ -238,7 +238,7 @@ class RunSession:
         end_by_force(self._directory, self._store, self._record, close_loggers, self._resume_command)
 
     def _make_loggers(self) -> list[NamedLogger]:
-        made = []
+        made = [NamedLogger("--json", logger) for logger in self._request.loggers]
         for component in self._plan.loggers:
             logger = self._hooks.make_logger(component.candidate, component.options, self.info)
             if (after := self._start.replay_after) is not None and read_traits(logger, LoggerTraits).truncates:

@@ -8,6 +8,7 @@ from pathlib import Path
 from astuner.runs.store.atomic import explain_os_errors, write_bytes
 from astuner.runs.store.directory import RunDirectory
 from astuner.settings.config.adapters import read_adapters
+from astuner.settings.config.model import Model
 from astuner.settings.config.pretrained import find_download
 from astuner.shared.private_files import DIRECTORY_MODE
 
@@ -16,22 +17,25 @@ OTHERS = ("tokenizer_config.json", "special_tokens_map.json", "chat_template.jin
 """Copied where they exist."""
 
 
-def keep_tokenizer(directory: RunDirectory, model_path: str) -> bool:
+def keep_tokenizer(directory: RunDirectory, model: Model) -> bool:
     """Copy the tokenizer of a local model, or of one from the hub that was downloaded; return whether the run has one now.
 
-    Nothing fails without it: a model may have no such file, and one from the hub may not be downloaded yet.
+    `model` is the section of the configuration, whose template the copy has. Nothing fails without a tokenizer: a model may have
+    no such file, and one from the hub may not be downloaded yet.
     """
     if (directory.tokenizer / FILE).is_file():
         return True
-    for model in _list_models(model_path):
-        content = _read(model, FILE)
+    for source in _list_models(model.path):
+        content = _read(source, FILE)
         if content is None:
             continue
         with explain_os_errors(directory.tokenizer):
             directory.tokenizer.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
         for name in OTHERS:
-            if (other := _read(model, name)) is not None:
+            if (other := _read(source, name)) is not None:
                 write_bytes(directory.tokenizer / name, other)
+        if model.chat_template is not None:
+            write_bytes(directory.tokenizer / "chat_template.jinja", model.chat_template.encode())
         # The last one: it marks the copy as whole.
         write_bytes(directory.tokenizer / FILE, content)
         return True

@@ -63,7 +63,12 @@ class Checks:
         self.problems.append(make_problem(f"{ROOT}.{key}", message, self.locate, suggestion, kind))
 
     def _check_model(self) -> None:
-        path = self.config.model.path
+        path, template = self.config.model.path, self.config.model.chat_template
+        if template is not None:
+            from astuner.settings.config.chat_template import explain_bad_template
+
+            if (message := explain_bad_template(template)) is not None:
+                self._add_problem("model.chat_template", message)
         if not path:
             return
         directory = find_model_directory(path, self.config_dir)

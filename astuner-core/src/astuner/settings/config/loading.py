@@ -242,11 +242,15 @@ def _let_environment_lead(config: Config) -> Config:
 
 def _make_paths_absolute(config: Config, directory: Path) -> Config:
     model = find_model_directory(config.model.path, directory) if config.model.path else None
+    if (template := config.model.chat_template) is not None:
+        from astuner.settings.config.chat_template import read_chat_template
+
+        template = read_chat_template(template, directory)
     run = Path("launcher_record", config.experiment_name) if config.experiment_dir == "auto" else Path(config.experiment_dir)
     return evolve(
         config,
         experiment_dir=str(Path.cwd() / run.expanduser()),
-        model=evolve(config.model, path=str(model) if model else config.model.path),
+        model=evolve(config.model, path=str(model) if model else config.model.path, chat_template=template),
     )
 
 

@@ -89,6 +89,9 @@ class Model:
     model without adapters, and not trained."""
     opponents: Mapping[str, Opponent] = field(factory=dict)
     """Targets whose calls are answered by earlier weights of the run, and not trained."""
+    chat_template: str | None = None
+    """A Jinja file, relative to the YAML, or its text, in place of the template of the model's tokenizer: it renders, is saved
+    with checkpoints, and is what `astuner export` writes. The text is kept with the run."""
     tool_call_format: ToolCallFormat = "auto"
     """How the model writes tool calls; `auto` is the way in which its chat template shows them."""
     reasoning: Literal["auto", "split", "keep"] = "auto"
@@ -118,10 +121,10 @@ class Model:
         return several or ((self.lora_rank,) if self.lora_rank else ())
 
     @property
-    def rendering(self) -> dict[str, str]:
+    def rendering(self) -> dict[str, Any]:
         """The options of `astuner.model.rendering.load_renderer`."""
         names = ("tool_call_format", "reasoning", "tools_in_prompt", "late_system_messages", "unclosed_calls", "streamed_calls")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("chat_template", *names)}
 
 
 @frozen(kw_only=True)

@@ -87,9 +87,9 @@ def is_living(process: psutil.Process) -> bool:
         return False
 
 
-def read_mark(process: psutil.Process) -> str | None:
-    """Return the mark that a process carries; None without one, or if its environment cannot be read."""
+def read_mark(process: psutil.Process, variable: str = MARK) -> str | None:
+    """Return the mark that a process carries in a variable; None without one, or if its environment cannot be read."""
     try:
-        return process.environ().get(MARK)
+        return process.environ().get(variable)
     except (psutil.Error, OSError):
         return None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
+
+from astuner.cli.output import as_json, print_json
 
 EXAMPLE = """\b
 Examples:
@@ -26,7 +27,8 @@ Examples:
     default=Path(),
     help="Where to create the directory DIST; here by default.",
 )
-def new(kind: str, dist: str, name: str | None, parent: Path) -> None:
+@as_json
+def new(kind: str, dist: str, name: str | None, parent: Path, in_json: bool) -> None:
     """Create the directory DIST: a small working package with one component of a KIND, its tests and its README.
 
     KIND is reader, judge, tracker, logger, backbone, engine, environment, sandbox, detector, estimator, loss, sampler,
@@ -41,19 +43,15 @@ def new(kind: str, dist: str, name: str | None, parent: Path) -> None:
     names = choose_names(find_scaffolded_kind(kind), dist, name)
     directory, files = parent / dist, fill_package(names)
     write_package(directory, files)
-    click.echo("\n".join([*_format_tree(directory, files), "", *_format_next_steps(directory, dist), "", "and to use it:"]))
+    if in_json:
+        print_json({"directory": directory, "files": [directory / file for file in files], "next": _list_steps(directory, dist)})
+        return
+    paths, steps = (f"  {file}" for file in files), (f"  {step}" for step in _list_steps(directory, dist))
+    click.echo("\n".join([f"{directory}/", *paths, "", "next:", *steps, "", "and to use it:"]))
     click.echo(textwrap.indent(fill_usage(names), "  "), nl=False)
 
 
-def _format_tree(directory: Path, files: Iterable[str]) -> list[str]:
-    return [f"{directory}/", *(f"  {path}" for path in files)]
-
-
-def _format_next_steps(directory: Path, dist: str) -> list[str]:
+def _list_steps(directory: Path, dist: str) -> list[str]:
     place = str(directory) if directory.is_absolute() else f"./{directory}"
-    return [
-        "next:",
-        f"  pip install -e {shlex.quote(f'{place}[test]')}",
-        f"  pytest {shlex.quote(str(directory))}",
-        f"  astuner plugin check {dist}",
-    ]
+    commands = (["pip", "install", "-e", f"{place}[test]"], ["pytest", str(directory)], ["astuner", "plugin", "check", dist])
+    return [*map(shlex.join, commands)]

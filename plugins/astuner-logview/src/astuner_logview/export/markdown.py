@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-LONGEST_TEXT = 3000
-"""Characters of one text; the middle of a longer one is left out."""
+from astuner_tools.markdown_text import code, fence
+
 LONGEST = 60_000
 """Characters of the file: GitHub takes 65,536 in an issue."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def write_group(run: str, answer: Mapping[str, Any]) -> str:
@@ -41,31 +39,6 @@ def write_episode(run: str, answer: Mapping[str, Any]) -> str:
         *_write_turns([call["turn"] for call in answer["calls"]]),
     ]
     return _fit(parts)
-
-
-def code(text: str) -> str:
-    """Return a text as a code span of one line, whatever backticks it has."""
-    text = " ".join(clean(text, 300).split()) or " "
-    ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
-    space = " " if text[0] in "` " or text[-1] in "` " else ""
-    # In a table, a bar would end the cell.
-    return f"{ticks}{space}{text}{space}{ticks}".replace("|", "\\|")
-
-
-def fence(text: str, language: str = "") -> str:
-    """Return a text as a fenced block that nothing in the text ends."""
-    text = clean(text.rstrip(), LONGEST_TEXT)
-    ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{ticks}{language}\n{text}\n{ticks}"
-
-
-def clean(text: str, longest: int) -> str:
-    """Return a text without control characters, and without its middle if it is long."""
-    text = _CONTROL.sub("�", text.replace("\r\n", "\n"))
-    if len(text) <= longest:
-        return text
-    half = longest // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
 
 
 def join_words(*words: str | None) -> str:

@@ -85,7 +85,7 @@ def explain(library: Library, body: Mapping[str, Any]) -> dict[str, Any]:
             name: {
                 "keys": document["keys"],
                 "native": document["native"],
-                "notices": document["notices"],
+                "notices": document.get("notices", []),
                 "problems": [_strip(one) for one in document["problems"] if not one["general"]],
             }
             for name, document in found.items()
@@ -120,11 +120,11 @@ def _explain_one(conf: Path, backbone: str | None) -> dict[str, Any]:
         problem = {"place": "", "line": None, "message": message[0], "remedy": "", "general": True}
         return {"keys": [], "native": [], "notices": [], "problems": [problem]}
     problems = [_describe_problem(one, conf) for one in document["problems"]]
-    refused = {one["key"]: one.get("reason") for one in document["keys"] if one["status"] == "refused"}
+    refused = {one["key"]: one.get("reason") for one in document.get("keys", ()) if one["status"] == "refused"}
     return {
-        "keys": [_describe_key(one, document["native"] or ()) for one in document["keys"]],
-        "native": document["native"] or [],
-        "notices": document["notices"],
+        "keys": [_describe_key(one, document["native"] or ()) for one in document.get("keys", ())],
+        "native": document.get("native") or [],
+        "notices": document.get("notices", []),
         "problems": [{**one, "general": one["place"].removeprefix("astuner.") not in refused} for one in problems],
     }
 

@@ -11,19 +11,7 @@ from astuner_logview.library import Library
 from astuner_logview.pages.filter_words import quote_value
 from astuner_logview.pages.problems import list_problems
 from astuner_logview.parameters import Parameters
-
-LABELS = {
-    "frozen_agent": "the agent is not trained",
-    "constrained": "a grammar constrained the answer",
-    "aborted": "the call was aborted",
-    "truncated": "the answer was cut",
-    "failed": "the episode failed",
-    "retried": "the attempt was played again",
-    "no_signal": "advantage 0: all that are compared got the same reward",
-    "no verdict": "not judged",
-    "unexplained": "not accounted for by the tracker",
-}
-
+from astuner_tools.reporting.training import name_loss
 
 SUMS = """
 SELECT coalesce(sum(tokens + retried), 0) AS sampled, coalesce(sum(trained), 0) AS in_samples,
@@ -88,7 +76,7 @@ def _describe_losses(where: str, losses: Sequence[Loss], more: str) -> list[dict
     return [
         {
             "reason": reason,
-            "label": LABELS.get(reason, reason.replace("_", " ")),
+            "label": name_loss(reason),
             "count": count,
             "episodes": episodes,
             "filter": f"{where} tokens>0" if reason == "unexplained" else f"{where} lost:{quote_value(reason)}{more}",

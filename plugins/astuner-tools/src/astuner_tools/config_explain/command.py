@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict, evolve
 
-from astuner.cli.options import add_config_options, as_json
+from astuner.cli.options import add_config_options
 from astuner.cli.output import align_columns, print_json
 from astuner.cli.own_venv import enter_venv, enter_venv_of
 from astuner.contract.errors import ConfigError, Problem
@@ -31,7 +31,6 @@ Example:
 
 @click.command(epilog=EXAMPLE)
 @add_config_options
-@as_json
 @click.option("--all", "everything", is_flag=True, help="Also show keys that hold their default.")
 @click.option(
     "--isolated", is_flag=True, help="For somebody else's YAML: read no environment variable, and no file or code that it names."
@@ -41,20 +40,11 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
 
     With --json, what is sound of a YAML with mistakes is explained too.
     """
-    from astuner.contract.errors import AstunerError
-
     if not isolated:
         enter_venv_of(conf, overrides, backbone)
     elif backbone is not None:
         enter_venv(backbone, conf.parent)
-    try:
-        explanation, problems, notices = _explain_config(conf, overrides, backbone, with_faults=in_json, isolated=isolated)
-    except AstunerError as error:
-        if not in_json:
-            raise
-        problems = error.problems if isinstance(error, ConfigError) else (Problem(message=str(error)),)
-        print_json(_build_document(None, problems, ()))
-        return error.exit_code
+    explanation, problems, notices = _explain_config(conf, overrides, backbone, with_faults=in_json, isolated=isolated)
     if in_json:
         print_json(_build_document(explanation, problems, notices))
         return 2 if problems else 0
@@ -130,12 +120,12 @@ def _is_installed(catalog: Catalog, kind: str, name: str, *others: str) -> bool:
 def _format_lines(explanation: Explanation, everything: bool) -> Iterator[str]:
     shown = [key for key in explanation.keys if everything or key.source != "default"]
     rows = [
-        (key.key, _format_value(key.value), key.place or "default", _describe_actor(key, explanation.backbone)) for key in shown
+        (key.key, format_value(key.value), key.place or "default", _describe_actor(key, explanation.backbone)) for key in shown
     ]
     yield align_columns([("KEY", "VALUE", "FROM", "ACTED ON BY"), *rows])
     yield ""
     if explanation.settled:
-        rows3 = [(one.key, _format_value(one.value), one.because) for one in explanation.settled]
+        rows3 = [(one.key, format_value(one.value), one.because) for one in explanation.settled]
         yield align_columns([("ON THIS MACHINE", "VALUE", "WHY"), *rows3])
         yield from (f"{one.key}: {one.cost}" for one in explanation.settled if one.cost)
         yield ""
@@ -143,7 +133,7 @@ def _format_lines(explanation: Explanation, everything: bool) -> Iterator[str]:
     if native is None:
         yield f"The backbone '{explanation.backbone}' has no native configuration: it reads these keys itself."
         return
-    rows3 = [(value.key, _format_value(value.value), _describe_source(value.source, value.because)) for value in native.values]
+    rows3 = [(value.key, format_value(value.value), _describe_source(value.source, value.because)) for value in native.values]
     yield align_columns([(f"NATIVE KEY ({native.root})", "VALUE", "FROM"), *rows3])
 
 
@@ -169,23 +159,23 @@ def _describe_source(source: str, because: str) -> str:
     return f"{words[source]}: {because}" if words[source] and because else words[source] or because
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Return a value of a configuration as JSON, shortened to a cell."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
-def _build_document(explanation: Explanation | None, problems: Sequence[Problem], notices: Sequence[str]) -> dict[str, Any]:
-    """Return the document; without an explanation, that of a YAML nothing of which can be explained."""
+def _build_document(explanation: Explanation, problems: Sequence[Problem], notices: Sequence[str]) -> dict[str, Any]:
     keys = [
         {"key": key.key, "value": key.value, "source": key.source, "place": key.place, **asdict(key.honour)}
-        for key in (explanation.keys if explanation is not None else ())
+        for key in explanation.keys
     ]
-    native = explanation.native if explanation is not None else None
+    native = explanation.native
     return {
-        "backbone": explanation.backbone if explanation is not None else None,
+        "backbone": explanation.backbone,
         "keys": keys,
         "native": [asdict(value) for value in native.values] if native is not None else None,
-        "settled": [asdict(one) for one in explanation.settled] if explanation is not None else [],
+        "settled": [asdict(one) for one in explanation.settled],
         "notices": list(notices),
         "problems": [asdict(problem) for problem in problems],
     }

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import asdict
 
-from astuner.cli.options import as_json
-from astuner.cli.output import align_columns, print_json
+from astuner.cli.output import align_columns, as_json, print_json
 from astuner.contract.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,6 +55,7 @@ def import_(source: Path, origin: str, target: Path, force: bool, in_json: bool)
                 "answers": [asdict(answer) for answer in imported.answers],
                 "problems": [asdict(problem) for problem in imported.open_problems],
                 "is_unchecked": imported.is_unchecked,
+                "file": target,
             }
         )
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict, evolve
 
-from astuner.cli.options import add_config_options, as_json
+from astuner.cli.options import add_config_options
 from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
 from astuner.contract.errors import ConfigError
@@ -28,7 +28,6 @@ Examples:
 
 @click.command(epilog=EXAMPLE, short_help="Show what each GPU will hold, and whether it fits.")
 @add_config_options
-@as_json
 @click.option("--gpus", type=GPUS, help="Plan for nodes of N GPUs with GB gigabytes each, not for this machine.")
 def memory(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, gpus: tuple[int, int] | None) -> int:
     """Show what each GPU will hold while playing, sending weights and training, and whether it fits. Nothing is started."""

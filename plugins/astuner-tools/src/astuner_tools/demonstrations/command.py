@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from astuner.cli.options import add_config_options
+from astuner.cli.output import print_json
 from astuner.cli.own_venv import enter_venv_of
 from astuner.contract.errors import UsageError
 from astuner_tools.demonstrations.played import EpisodeChoice
@@ -67,6 +68,7 @@ def warm_start(
     conf: Path,
     backbone: str | None,
     overrides: tuple[str, ...],
+    in_json: bool,
     demos: Path | None,
     from_run: str | None,
     min_reward: float | None,
@@ -102,7 +104,7 @@ def warm_start(
     )
     with unwind_on_sigterm():
         report = start(request, lambda line: click.echo(line, err=True))
-    click.echo("\n".join(report.format_lines()))
+    print_json(report.to_json()) if in_json else click.echo("\n".join(report.format_lines()))
 
 
 def _choose_episodes(demos: Path | None, run: str | None, min_reward: float | None) -> EpisodeChoice | None:

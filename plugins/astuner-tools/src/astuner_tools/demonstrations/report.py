@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from astuner.contract.errors import AstunerError
-from astuner.contract.protocols import Fit, WarmStartResult
+from astuner.contract.protocols import WarmStartResult
 from astuner.settings.config.loading import load_config
 
 
@@ -29,6 +30,21 @@ class WarmStartReport:
     backbone: str | None
     overrides: tuple[str, ...]
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what was measured, before and after."""
+        fits = {
+            when: {name: asdict(fit) for name, fit in fits.items()}
+            for when, fits in (("before", self.result.before), ("after", self.result.after))
+        }
+        rewards = dict(zip(fits, self.rewards, strict=True))
+        return {
+            "directory": self.out,
+            "demonstrations": {**self.demonstrations},
+            **fits,
+            "rewards": rewards,
+            "warnings": self.warnings,
+        }
+
     def format_lines(self) -> Iterator[str]:
         """Yield the lines that are shown."""
         before, after = self.result.before, self.result.after
@@ -36,7 +52,7 @@ class WarmStartReport:
         for name in before:
             shown = f"{self.demonstrations[name]} {name}"
             rows.append((f"loss, {shown}", f"{before[name].loss:.3f}", f"{after[name].loss:.3f}"))
-            rows.append((f"token accuracy, {shown}", _format_share(before[name]), _format_share(after[name])))
+            rows.append((f"token accuracy, {shown}", f"{before[name].accuracy:.1%}", f"{after[name].accuracy:.1%}"))
         first, last = map(_format_reward, self.rewards)
         rows.append(("reward, validation tasks", first, last))
         for title, *columns in rows:
@@ -72,10 +88,6 @@ def write_model_path(out: Path, conf: Path) -> str:
     """Return the model as `model.path` of a configuration names it: relative to the configuration if it is below it."""
     place, home = out.resolve(), conf.resolve().parent
     return f"./{place.relative_to(home)}" if place.is_relative_to(home) else str(place)
-
-
-def _format_share(fit: Fit) -> str:
-    return f"{fit.accuracy:.1%}"
 
 
 def _format_reward(reward: float | None) -> str:

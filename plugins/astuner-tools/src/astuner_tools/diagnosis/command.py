@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from astuner.cli.options import as_json
-from astuner.cli.output import print_json
+from astuner.cli.output import as_json, print_json
 
 EXAMPLE = """\b
 Examples:
@@ -37,12 +36,8 @@ def why(run: str, in_json: bool) -> None:
     for line in format_findings(findings, run):
         click.echo(line)
     if not findings:
-        click.echo(_describe_nothing(NOTHING, len(record.steps), len(list_rules())))
+        steps = f"{len(record.steps)} step{'s' if len(record.steps) > 1 else ''}"
+        looked = f"{len(list_rules())} rules looked at {steps}; docs/why.md lists them"
+        click.echo(f"{NOTHING}: {looked if record.steps else 'no training step is recorded yet'}")
     for problem in problems:
         click.echo(f"warning: {problem}", err=True)
-
-
-def _describe_nothing(nothing: str, steps: int, rules: int) -> str:
-    if steps:
-        return f"{nothing}: {rules} rules looked at {steps} step{'s' if steps > 1 else ''}; docs/why.md lists them"
-    return f"{nothing}: no training step is recorded yet"

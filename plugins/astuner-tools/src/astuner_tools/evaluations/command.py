@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from astuner.cli.options import add_service_options
+from astuner.cli.options import add_config_options, add_service_options
 from astuner.cli.own_venv import enter_venv_of
 from astuner.runs.driver.run_request import RunRequest
 
@@ -19,7 +19,7 @@ Examples:
 
 
 @click.command(name="eval", epilog=EXAMPLE, short_help="Evaluate checkpoints, models and APIs on the validation tasks.")
-@click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
+@add_config_options
 @click.option(
     "--checkpoint",
     "checkpoints",
@@ -38,10 +38,7 @@ Examples:
 @click.option(
     "--suite", metavar="NAME:WHAT", help="Tasks and judge of a suite instead: reasoning-gym:FAMILY, gsm8k:FILE; asked plainly."
 )
-@click.option("--backbone", help="The backbone that evaluates; overrides `backbone` of the YAML.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Also write the tables to this file.")
-@click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout: the metrics, or those of each contestant.")
 @add_service_options
 def evaluate(
     conf: Path,

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 LEVEL = 0.95
 POWER = 0.8
+REACH = NormalDist().inv_cdf((1 + LEVEL) / 2)
+"""Standard deviations of a normal distribution on each side of its mean that hold this level."""
 RESAMPLES = 10_000
 DRAWN_AT_ONCE = 2_000_000
 """Indices in memory while resampling."""
@@ -29,11 +31,6 @@ class Figure:
     def excludes_zero(self) -> bool:
         """Whether the whole interval lies on one side of 0."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
-
-
-def find_normal_quantile(share: float) -> float:
-    """Return the value that this share of a standard normal distribution lies below."""
-    return NormalDist().inv_cdf(share)
 
 
 def estimate_mean(values: Sequence[float], seed: int) -> Figure:
@@ -72,9 +69,13 @@ def estimate_share(shares: Sequence[float], episodes: Sequence[int]) -> Figure:
         trials = float(tasks)
     else:
         trials = min(total, max(float(tasks), share * (1 - share) / variance)) if variance > 0 else total
-    z = find_normal_quantile((1 + LEVEL) / 2)
-    middle = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
-    half = z / (1 + z**2 / trials) * math.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
+    return estimate_proportion(share, trials)
+
+
+def estimate_proportion(share: float, trials: float) -> Figure:
+    """Return a share of independent trials with Wilson's score interval (Wilson 1927)."""
+    middle = (share + REACH**2 / (2 * trials)) / (1 + REACH**2 / trials)
+    half = REACH / (1 + REACH**2 / trials) * math.sqrt(share * (1 - share) / trials + REACH**2 / (4 * trials**2))
     return Figure(share, max(0.0, middle - half), min(1.0, middle + half))
 
 
@@ -97,6 +98,6 @@ def count_missing_tasks(differences: Sequence[float]) -> int | None:
     found = np.asarray(differences, np.float64)
     if len(found) < 2 or found.mean() == 0:
         return None
-    reach = find_normal_quantile((1 + LEVEL) / 2) + find_normal_quantile(POWER)
+    reach = REACH + NormalDist().inv_cdf(POWER)
     needed = math.ceil((reach * float(found.std(ddof=1)) / float(found.mean())) ** 2)
     return max(1, needed - len(found))

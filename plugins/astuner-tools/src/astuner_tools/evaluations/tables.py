@@ -8,6 +8,7 @@ from astuner.cli.output import align_columns
 from astuner.episodes.transcript.terminal_text import format_seconds
 from astuner_tools.evaluations.evaluation import Difference, Evaluation, Standing
 from astuner_tools.evaluations.statistics import Figure
+from astuner_tools.markdown_text import format_table
 
 Table = Sequence[Sequence[str]]
 MOST_SHOWN = 100_000
@@ -24,8 +25,8 @@ def format_markdown(evaluation: Evaluation) -> str:
     parts = ["# Evaluation", _describe_settings(evaluation)]
     for title, table in _make_tables(evaluation):
         head, *rows = table
-        lines = [_format_row(head), _format_row(["---"] * len(head)), *map(_format_row, rows)]
-        parts.append(f"## {title[:1].upper()}{title[1:]}\n\n" + "\n".join(lines))
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+        parts.append(f"## {title[:1].upper()}{title[1:]}\n\n" + format_table(head, cells))
     return "\n\n".join([*parts, _explain(evaluation)]) + "\n"
 
 
@@ -107,10 +108,6 @@ def _format_points(figure: Figure | None) -> tuple[str, str]:
 
 def _format_count(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
-
-
-def _format_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _describe_settings(evaluation: Evaluation) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from astuner.cli.output import as_json, print_json
 from astuner_tools.exporting.request import DTYPES, FORMATS, ExportRequest
 
 EXAMPLE = """\b
@@ -38,6 +39,7 @@ Examples:
 )
 @click.option("--push", metavar="OWNER/NAME", help="Upload the result to this repository of the hub, with your own login.")
 @click.option("--public", is_flag=True, help="With --push: a repository that everybody sees, instead of a private one.")
+@as_json
 def export(
     run: str,
     checkpoint: str,
@@ -49,6 +51,7 @@ def export(
     base: str | None,
     push: str | None,
     public: bool,
+    in_json: bool,
 ) -> None:
     """Write a checkpoint of RUN, or a directory of LoRA adapters, as a model that other programs load, with its model card.
 
@@ -69,5 +72,7 @@ def export(
         public=public,
     )
     request.check()
-    for line in export_run(request):
+    for line in (lines := [*export_run(request)]):
         click.echo(line, err=True)
+    if in_json:
+        print_json({"directory": out, "done": lines})

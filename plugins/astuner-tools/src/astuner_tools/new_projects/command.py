@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from astuner.cli.output import as_json, print_json
 from astuner_tools.new_projects.template import ENVIRONMENT, JUDGES, Framework, read_frameworks
 
 EXAMPLE = """\b
@@ -22,7 +23,8 @@ Examples:
 @click.option("--with", "framework", type=click.Choice(list(read_frameworks())), help="What the agent is built with.")
 @click.option("--judge", type=click.Choice(list(JUDGES)), help="Where the rewards come from.")
 @click.option("--yes", is_flag=True, help="Do not ask: `openai` and `code`, where nothing else is given.")
-def init(directory: Path, framework: str | None, judge: str | None, yes: bool) -> None:
+@as_json
+def init(directory: Path, framework: str | None, judge: str | None, yes: bool, in_json: bool) -> None:
     """Write a small project into DIR: an agent, a judge, tasks and a YAML, to be replaced by yours one by one.
 
     It plays at once with the backbone `debug`, without a model: a script answers. At a terminal, what is not given is asked.
@@ -31,7 +33,7 @@ def init(directory: Path, framework: str | None, judge: str | None, yes: bool) -
     from astuner_tools.new_projects.template import check_free, write_project
 
     check_free(directory)
-    asks = is_terminal() and not yes
+    asks = is_terminal() and not yes and not in_json
     frameworks = read_frameworks()
     if framework is None:
         titles = {name: f"{row.title}{'' if row.is_installed else ' (not installed)'}" for name, row in frameworks.items()}
@@ -40,9 +42,12 @@ def init(directory: Path, framework: str | None, judge: str | None, yes: bool) -
         raise click.UsageError(f"--judge {judge}: an environment that leads gives the reward itself; leave --judge out")
     if judge is None:
         judge = _ask("Where do the rewards come from?", JUDGES) if asks and framework != ENVIRONMENT else "code"
-    for path in write_project(directory, framework, judge):
-        click.echo(f"  {directory / path}")
-    click.echo("\n".join(["next:", *_list_next_steps(directory, frameworks[framework], judge)]))
+    files = [directory / path for path in write_project(directory, framework, judge)]
+    steps = [*_list_next_steps(directory, frameworks[framework], judge)]
+    if in_json:
+        print_json({"directory": directory, "files": files, "next": [step.strip() for step in steps]})
+    else:
+        click.echo("\n".join([*(f"  {path}" for path in files), "next:", *steps]))
 
 
 def is_terminal() -> bool:

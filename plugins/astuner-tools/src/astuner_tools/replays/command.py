@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.cli.options import as_json
-from astuner.cli.output import align_columns, print_json
+from astuner.cli.output import align_columns, as_json, print_json
 
 if TYPE_CHECKING:
     from astuner_tools.replays.replay_request import ReplayRequest
@@ -54,7 +53,7 @@ def replay(
     out: Path | None,
     train_from: int | None,
     in_json: bool,
-) -> None:
+) -> int:
     """Score the stored episodes of RUN again, by the judges of another YAML.
 
     Reports how the rewards differ, what would have been trained, and what the judges cost. Nothing is played, so no engine, model
@@ -63,7 +62,6 @@ def replay(
 
     RUN is a run directory, or the name of one in launcher_record; it may be running.
     """
-    import contextlib
     from typing import cast
 
     from astuner.contract.errors import RunFailed
@@ -92,20 +90,19 @@ def replay(
     )
     if train_from is not None:
         _check_training(request, train_from)
-    # What the user's code prints must not mix with the report.
-    with unwind_on_sigterm(), contextlib.redirect_stdout(sys.stderr):
+    with unwind_on_sigterm():
         found = replay_run(request, notify=warn, progress=_show_progress if sys.stderr.isatty() else lambda done, total: None)
-    if in_json:
-        print_json({**found.to_json(), "problems": problems})
-    else:
+    if not in_json:
         click.echo("\n\n".join(_format_parts(found)))
-    if found.over_budget:
+    if found.over_budget and not in_json:
         raise RunFailed("; ".join(found.over_budget))
-    if train_from is not None:
+    if train_from is not None and not found.over_budget:
         from astuner_tools.replays.training_on_replay import train_on
 
-        outcome = train_on(request, found.directory, train_from)
-        click.echo(outcome.format_end(), err=True)
+        click.echo(train_on(request, found.directory, train_from).format_end(), err=True)
+    if in_json:
+        print_json({**found.to_json(), "problems": problems})
+    return RunFailed.exit_code if found.over_budget else 0
 
 
 def _check_training(request: ReplayRequest, train_from: int) -> None:

@@ -44,7 +44,7 @@ class ReplayReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return asdict(self, value_serializer=lambda _, __, value: str(value) if isinstance(value, Path) else value)
+        return asdict(self, value_serializer=lambda _, __, value: str(value.absolute()) if isinstance(value, Path) else value)
 
 
 def find_over_budget(splits: Sequence[SplitReport], budget: float) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import asdict
 
-from astuner.cli.output import align_columns, print_json
+from astuner.cli.output import align_columns, as_json, print_json
 from astuner.contract.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ Examples:
 @click.option("--without", multiple=True, metavar="PACKAGE", help="Leave a package out; `*` is all but plugins. Repeatable.")
 @click.option("--dir", "directory", type=click.Path(file_okay=False, path_type=Path), help="Make it here, and link to it.")
 @click.option("--dry-run", is_flag=True, help="Print every package and its version, and install nothing.")
-@click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
+@as_json
 def setup(
     backbone: str | None,
     requirements: tuple[Path, ...],
@@ -53,14 +53,21 @@ def setup(
 
     request = SetupRequest(requirements=requirements, overrides=overrides, without=without)
     if backbone is not None:
-        _set_up(backbone, request, directory.absolute() if directory else None, dry_run=dry_run)
+        place, packages = _set_up(backbone, request, directory.absolute() if directory else None, dry_run=dry_run)
+        if in_json:
+            print_json({"backbone": backbone, "directory": place, "packages": packages})
+        elif packages is not None:
+            click.echo("\n".join(packages))
         return
     if request != SetupRequest() or directory or dry_run:
         raise UsageError("astuner setup: name the backbone, as in `astuner setup NAME`; without a name it lists them")
     _list(in_json=in_json)
 
 
-def _set_up(backbone: str, request: SetupRequest, directory: Path | None, *, dry_run: bool) -> None:
+def _set_up(
+    backbone: str, request: SetupRequest, directory: Path | None, *, dry_run: bool
+) -> tuple[Path | None, list[str] | None]:
+    """Return the environment, if there is one now, and of a dry run the packages with their versions."""
     from astuner.settings.plugins.catalog import Catalog
     from astuner_trinity.own_venv.builder import set_up
     from astuner_trinity.own_venv.locked_venv import LockedVenv
@@ -70,27 +77,27 @@ def _set_up(backbone: str, request: SetupRequest, directory: Path | None, *, dry
     own = _find_own_venv(candidate)
     if own is None:
         _say(f"the backbone '{backbone}' runs in this environment ({sys.prefix}): there is nothing to set up")
-        return
+        return Path(sys.prefix), None
     state = own.examine(candidate.name)
     if not isinstance(own, LockedVenv):
         how = f": {state.command}" if state.command else ""
         raise UsageError(f"astuner setup {backbone}: this backbone's own package makes its environment{how}")
     if not dry_run and state.status == "in place":
         _say(f"{own.in_place_with} is installed in this environment ({sys.prefix}): there is nothing to set up")
-        return
+        return Path(sys.prefix), None
     if dry_run:
         with tempfile.TemporaryDirectory() as work:
             resolution = resolve_setup(candidate.name, own, request, Path(work), _say)
-            click.echo("\n".join(resolution.packages))
-        return
+        return None, resolution.packages
     home, count = set_up(candidate.name, own, request, directory, _say)
     _say(f"done: {home} has {count} packages; `astuner run --backbone {backbone}` enters it")
+    return home, None
 
 
 def _list(*, in_json: bool) -> None:
     states = list(_examine_all())
     if in_json:
-        print_json([{**asdict(state), "directory": str(state.directory)} for state in states])
+        print_json([{**asdict(state), "directory": state.directory} for state in states])
     elif states:
         rows = [(state.backbone, state.status, str(state.directory), state.command) for state in states]
         click.echo(align_columns([("BACKBONE", "STATE", "DIRECTORY", "COMMAND"), *rows]))
