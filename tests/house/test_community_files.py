@@ -122,7 +122,7 @@ def test_an_image_is_without_root_and_checks_its_files(file: Path) -> None:
 def test_the_container_for_editors_is_the_image_and_begins_the_quickstart() -> None:
     folder = REPOSITORY / ".devcontainer"
     read = json.loads((folder / "devcontainer.json").read_text(encoding="utf-8"))
-    assert (folder / read["build"]["dockerfile"]).resolve() == REPOSITORY / "docker" / "cpu.Dockerfile"
+    assert (folder / read["build"]["dockerfile"]).resolve() == REPOSITORY / "scripts" / "images" / "cpu.Dockerfile"
     assert read["postCreateCommand"] == "astuner quickstart my-agent --no-run"
 
 

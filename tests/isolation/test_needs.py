@@ -26,7 +26,7 @@ def test_a_missing_extra_is_listed_and_refused_with_the_one_command(environment:
 def test_another_core_is_listed_and_refused(environment: Environment, wheel: Wheel) -> None:
     files = {"acme_judges.py": JUDGE}
     environment.install(wheel("acme-judges", "1.2.0", OFFER, files=files, requires=("astuner-core>=9,<10",)))
-    assert status(environment, "strict").startswith("it needs astuner-core>=9,<10, and astuner-core 0.1")
+    assert status(environment, "strict").startswith("it needs astuner-core>=9,<10, and astuner-core ")
     refused = environment.run(environment.project("strict"))
     assert refused.returncode == 2
     assert "judge 'strict' from acme-judges 1.2.0 (acme_judges:Strict): it needs astuner-core>=9,<10" in refused.stderr

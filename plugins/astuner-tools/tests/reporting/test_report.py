@@ -32,7 +32,7 @@ FACTS = {
     "seed": 7,
     "command": ["/home/ann/bin/astuner", "run", "--conf", "/home/ann/tune.yaml", "--resume"],
     "plugins": [{"kind": "judge", "name": "./judge.py:Exact", "distribution": "acme", "version": "2.0"}],
-    "versions": {"astuner-core": "0.1.0"},
+    "versions": {"astuner-core": "0.2.0"},
     "sources": {
         "data": {"train": {"tasks": 320, "content": "c0ffee"}, "files": {"tasks/train.jsonl": "9:abc"}},
         "code": {"judge.py": "7:def"},
