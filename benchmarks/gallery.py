@@ -91,7 +91,7 @@ def write_table(tutorial: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Put the rows of a tutorial into its page."""
     table = ["| reward | seed | success before → after | CPU s |", "|---|---|---|---|"]
     table += [
-        f"| {row['reward']} | {row['seed']} | {row['before']:.0%} → {row['after']:.0%} | {row['cpu_s']:.0f} |" for row in rows
+        f"| {row['reward']} | {row['seed']} | {row['before'] * 100:.0f} → {row['after'] * 100:.0f} % | {row['cpu_s']:.0f} |" for row in rows
     ]
     page = tutorial / "README.md"
     text = page.read_text(encoding="utf-8")
