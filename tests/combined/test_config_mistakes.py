@@ -138,12 +138,12 @@ MANY_KEYS = [
 def test_all_mistakes_are_listed_at_once_in_the_order_of_the_file(project: Path, forked: ForkedCli) -> None:
     (project / "tune.yaml").write_text(MANY, encoding="utf-8")
     answered = forked.run(["config", "validate", "--conf", "tune.yaml", "--json"], cwd=project)
-    problems = json.loads(answered.said)["problems"]
+    problems = read_document(answered.said)["problems"]
     assert [(problem["line"], problem["key"]) for problem in problems] == MANY_KEYS
     ran = forked.run(["run", "--conf", "tune.yaml"], cwd=project)
     assert [line for line in ran.said.splitlines() if "tune.yaml:" not in line] == [f"error: {len(MANY_KEYS)} problems"]
     examined = forked.run(["doctor", "--conf", "tune.yaml", "--json"], cwd=project)
-    rows = [row for row in json.loads(examined.said)["rows"] if row["area"] == "configuration" and row["status"] == "broken"]
+    rows = [row for row in read_document(examined.said)["rows"] if row["area"] == "configuration" and row["status"] == "broken"]
     # Each backbone is tried, so the name of the one that is chosen is a matter of its own row.
     assert [row["what"] for row in rows] == [key for _, key in MANY_KEYS if key != "astuner.backbone"]
 
@@ -162,7 +162,7 @@ def test_what_only_follows_from_a_mistake_is_not_listed(wrong: str, keys: list[s
     text = f"astuner:\n  model: {{path: ./model}}\n  task_reader: {reader}\n"
     (project / "tune.yaml").write_text(f"{text}  backbone: debug\n{wrong}", encoding="utf-8")
     answered = forked.run(["config", "validate", "--conf", "tune.yaml", "--json"], cwd=project)
-    assert [problem["key"] for problem in json.loads(answered.said)["problems"]] == keys
+    assert [problem["key"] for problem in read_document(answered.said)["problems"]] == keys
 
 
 @pytest.mark.parametrize("mistake", ALONE, ids=lambda mistake: mistake["name"])
@@ -179,3 +179,8 @@ def test_a_process_of_its_own_answers_the_same(mistake: Mapping[str, Any], proje
 def test_without_a_mistake_the_same_configuration_is_valid(project: Path, cli: Cli) -> None:
     done = cli("config", "validate", "--conf", "tune.yaml", cwd=project)
     assert (done.returncode, done.stdout) == (0, "tune.yaml: valid\n"), done.stderr
+
+
+def read_document(said: str) -> Any:
+    """The document comes first, on stdout; an error is on stderr as well, which is in the same file here."""
+    return json.JSONDecoder().raw_decode(said)[0]
