@@ -90,9 +90,9 @@ def follow(tutorial: Path, settings: list[str], keep: Path | None = None, contro
 def write_table(tutorial: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Put the rows of a tutorial into its page."""
     table = ["| reward | seed | success before → after | CPU s |", "|---|---|---|---|"]
-    table += [
-        f"| {row['reward']} | {row['seed']} | {row['before'] * 100:.0f} → {row['after'] * 100:.0f} % | {row['cpu_s']:.0f} |" for row in rows
-    ]
+    for row in rows:
+        before, after = (f"{100 * row[when]:.0f}" for when in ("before", "after"))
+        table.append(f"| {row['reward']} | {row['seed']} | {before} → {after} % | {row['cpu_s']:.0f} |")
     page = tutorial / "README.md"
     text = page.read_text(encoding="utf-8")
     page.write_text(PLACE.sub(lambda found: found[1] + "\n".join(table) + "\n" + found[2], text), encoding="utf-8")

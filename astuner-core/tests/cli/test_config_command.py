@@ -62,6 +62,12 @@ def test_a_component_that_is_not_installed_is_a_problem_too(astuner: Astuner, va
     assert "astuner.task_judge.judge_type: no judge 'no_such_judge'" in found.stderr
 
 
+def test_a_problem_of_the_command_line_has_no_line(astuner: Astuner, valid: Path) -> None:
+    found = astuner("config", "validate", "--conf", str(valid), "--set", "task_judge.judge_type=no_such_judge", "--json")
+    places = {(problem["file"], problem["line"]) for problem in json.loads(found.stdout)["problems"]}
+    assert ("--set task_judge.judge_type", None) in places
+
+
 def test_a_file_that_is_not_there_is_a_usage_error(astuner: Astuner) -> None:
     found = astuner("config", "validate", "--conf", "absent.yaml")
     assert found.returncode == 2

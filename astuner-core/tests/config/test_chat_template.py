@@ -31,6 +31,11 @@ def test_a_file_is_read_once_and_its_text_is_kept(load: Load, write_template: Ca
     assert load(HEAD.format(file)).config.model.chat_template == TEMPLATE
 
 
+def test_a_mark_of_the_byte_order_reaches_no_prompt(load: Load, write_template: Callable[[bytes], Path]) -> None:
+    file = write_template(b"\xef\xbb\xbf" + TEMPLATE.encode())
+    assert load(HEAD.format(file)).config.model.chat_template == TEMPLATE
+
+
 def test_a_text_is_taken_as_it_is(load: Load) -> None:
     assert load(HEAD.format("'{{ messages }}'")).config.model.chat_template == "{{ messages }}"
 

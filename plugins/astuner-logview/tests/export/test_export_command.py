@@ -69,8 +69,8 @@ def test_a_task_in_markdown_has_every_sibling(home: Path) -> None:
         (["--group", GROUP, "--out", "x.pdf"], "must end in .html or .md"),
         (["--group", "train/one/t", "--out", "x.html"], "write SPLIT/STEP/TASK"),
         (["--group", "test/1/t", "--out", "x.html"], "is not a split"),
-        (["--group", "train/1/nothing", "--out", "x.html"], "there is not a group of the task 'nothing'"),
-        (["--episode", "train/1/nothing/0", "--out", "x.md"], "there is not an episode"),
+        (["--group", "train/1/nothing", "--out", "x.html"], "there is no group of the task 'nothing'"),
+        (["--episode", "train/1/nothing/0", "--out", "x.md"], "there is no episode"),
         (["--group", GROUP, "--out", "no/such/directory/x.md"], "there is no directory"),
     ],
 )

@@ -86,7 +86,7 @@ def test_an_episode_has_its_calls_paths_and_lanes(ask: Ask) -> None:
 
 
 def test_an_episode_that_is_not_there_says_so(ask: Ask) -> None:
-    with pytest.raises(Missing, match="there is not an episode 'train/9/a/0' in this run"):
+    with pytest.raises(Missing, match="there is no episode 'train/9/a/0' in this run"):
         ask("/episode", id="train/9/a/0")
 
 

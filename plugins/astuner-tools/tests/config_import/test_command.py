@@ -117,6 +117,12 @@ def test_an_unknown_source_lists_those_there_are(astuner: Astuner, acme: Path) -
     assert "Traceback" not in found.stderr
 
 
+def test_a_source_of_a_package_that_is_missing_names_its_installation(astuner: Astuner, acme: Path) -> None:
+    found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "trinity", "--out", str(acme / "tune.yaml"))
+    assert found.returncode == 2
+    assert "--from trinity: it comes with a package: python -m pip install astuner-trinity; there are acme" in found.stderr
+
+
 def test_an_importer_that_fails_is_blamed(astuner: Astuner, acme: Path) -> None:
     (acme / "theirs.yaml").write_text("dice: 3\n")
     found = astuner("config", "import", str(acme / "theirs.yaml"), "--from", "acme", "--out", str(acme / "tune.yaml"))

@@ -298,7 +298,7 @@ NO_PAIR = "No task was played in a first and in a later validation"
         pytest.param(
             [train(1, **{"reward/speaker/mean": 0.5, "reward/listener/mean": 0.25})],
             {"settings": {**CONFIG, "model": {"path": "m", "adapters": {"speaker": {}, "listener": {}}}}},
-            ["| adapters | listener, speaker |", "| reward/speaker/mean (reward) | 0.5 at 1 |"],
+            ["| adapters | listener, speaker |", "| Reward by agent | reward/speaker/mean (reward) | 0.5 at 1 |"],
             id="several models",
         ),
         pytest.param(
@@ -333,8 +333,24 @@ def test_an_odd_run_has_a_sentence_for_what_it_lacks(
 def test_a_run_that_another_process_holds_is_under_way(made: Callable[..., Path], write: Callable[..., str]) -> None:
     held = RunDirectory(made(*ROWS, episodes=EPISODES, status="running", facts={**FACTS, "attempts": []}))
     held.open()
-    assert "is still under way, so every figure is one so far" in write()
+    text = write()
+    assert "A model is being tuned" in text
+    assert "is still under way, so every figure is one so far" in text
     held.close()
+
+
+def test_a_run_that_has_begun_has_no_validation_yet(made: Callable[..., Path], write: Callable[..., str]) -> None:
+    held = RunDirectory(made(status="running", facts={**FACTS, "attempts": []}))
+    held.open()
+    assert "There is no validation yet" in write()
+    held.close()
+
+
+def test_a_finished_run_without_metrics_does_not_say_that_it_made_no_step(
+    made: Callable[..., Path], write: Callable[..., str]
+) -> None:
+    made(status="finished")
+    assert "The run has finished. No training step is in its metrics." in write()
 
 
 def test_a_damaged_run_is_read_as_far_as_it_goes(finished: Path, cli: Cli, tmp_path: Path) -> None:
@@ -345,6 +361,8 @@ def test_a_damaged_run_is_read_as_far_as_it_goes(finished: Path, cli: Cli, tmp_p
     done = cli("report", "a", "--out", str(tmp_path / "report.md"))
     text = (tmp_path / "report.md").read_text()
     assert (done.code, "metrics.jsonl:7" in done.err) == (0, True)
+    assert "Not all of the run could be read, and what is lost is not in this report: metrics.jsonl:7: 1 line is damaged" in text
+    assert "; run.json:1: damaged" in text
     assert "has a record of its state that cannot be read" in text
     assert "run.json of this run says nothing, or cannot be read" in text
     assert "after step 4" in text

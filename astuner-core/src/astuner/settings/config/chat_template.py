@@ -20,7 +20,7 @@ def read_chat_template(value: str, config_dir: Path) -> str:
         return value
     file = resolve_path(value, config_dir)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, ValueError):
         return str(file)
     return str(file) if _is_path(text) else text

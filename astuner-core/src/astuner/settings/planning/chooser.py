@@ -181,7 +181,7 @@ class Chooser:
         if problem.line is not None or problem.key is None:
             return problem
         place = self._loaded.locate(problem.key)
-        return problem if place is None else evolve(problem, file=place[0], line=place[1])
+        return problem if place is None else evolve(problem, file=place[0], line=place[1] or None)
 
 
 def _read_honours(backbone: Component, engine: Component | None) -> HonourTable:

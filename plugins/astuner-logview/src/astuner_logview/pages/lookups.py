@@ -16,7 +16,7 @@ def find_row(run: LibraryRun, identity: str) -> sqlite3.Row:
     with run.index.open() as connection:
         found: sqlite3.Row | None = connection.execute("SELECT * FROM episodes WHERE id=?", (identity,)).fetchone()
         if found is None:
-            raise explain_missing(run, connection, f"an episode '{identity[:200]}'")
+            raise explain_missing(run, connection, f"episode '{identity[:200]}'")
     return found
 
 
@@ -29,7 +29,7 @@ def find_group(run: LibraryRun, split: str, step: int, task: str) -> list[sqlite
             "SELECT * FROM episodes WHERE split=? AND step=? AND task=? ORDER BY repeat, place", (SPLITS.index(split), step, task)
         ).fetchall()
         if not found:
-            raise explain_missing(run, connection, f"a group of the task '{task[:200]}' in step {step} of {split}")
+            raise explain_missing(run, connection, f"group of the task '{task[:200]}' in step {step} of {split}")
     return found
 
 
@@ -37,5 +37,5 @@ def explain_missing(run: LibraryRun, connection: sqlite3.Connection, what: str, 
     """Return why something is not in the index: it may come while episodes are still read, else `remedy` says what to do."""
     indexed = run.index.measure_progress(connection)
     if indexed < 1:
-        return Missing(f"there is not yet {what}", f"the episodes are being read ({indexed:.0%}): look again in a moment")
-    return Missing(f"there is not {what} in this run", remedy)
+        return Missing(f"there is no {what} yet", f"the episodes are being read ({indexed:.0%}): look again in a moment")
+    return Missing(f"there is no {what} in this run", remedy)

@@ -34,7 +34,7 @@ def show_task(library: Library, parameters: Parameters) -> dict[str, Any]:
         before = connection.execute("SELECT max(task) FROM episodes WHERE task<?", (task,)).fetchone()[0]
         after = connection.execute("SELECT min(task) FROM episodes WHERE task>?", (task,)).fetchone()[0]
         if not rows:
-            raise explain_missing(run, connection, f"an episode of a task '{task[:200]}'", "look at the list of tasks")
+            raise explain_missing(run, connection, f"episode of a task '{task[:200]}'", "look at the list of tasks")
     groups: dict[tuple[int, int], list[sqlite3.Row]] = {}
     for row in rows:
         groups.setdefault((row["step"], row["split"]), []).append(row)

@@ -27,6 +27,7 @@ from astuner.settings.config.trees import Tree, change_leaves, flatten, get, put
 from astuner.settings.config.yaml_lines import read_yaml
 from astuner.settings.plugins.catalog import Catalog
 from astuner.settings.plugins.drivers import load
+from astuner.shared.known_packages import read_known_packages
 from astuner_tools.config_import.agent_file import AGENT_FILE, add_agent, check_agent
 from astuner_tools.config_import.native_keys import translate_native
 from astuner_tools.config_import.shell_overrides import ShellOverrides, read_shell_overrides
@@ -77,7 +78,9 @@ def import_config(source: Path, origin: str, target: Path) -> Imported:
         alignment = aligned[origin]
         translation = translate_native(alignment, origin, _resolve_own_keys(read.tree))
     else:
-        raise UsageError(f"--from {origin}: there is no such source; there are {', '.join(list_sources())}")
+        package = read_known_packages().package_of("importer", origin) or read_known_packages().package_of("backbone", origin)
+        told = f"it comes with a package: python -m pip install {package}" if package else "there is no such source"
+        raise UsageError(f"--from {origin}: {told}; there are {', '.join(list_sources())}")
     roots: Tree = change_leaves(translation.roots, lambda value, _: value)
     answers = {answer.key: answer for answer in translation.answers}
     answers |= {key: Answer(key=key, kind="dropped", reason=reason) for key, reason in read.without_value.items()}

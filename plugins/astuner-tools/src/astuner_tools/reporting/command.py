@@ -39,9 +39,10 @@ def report(run: str, out: Path | None, in_json: bool) -> None:
     if out is not None and not out.parent.is_dir():
         raise UsageError(f"--out {out}: there is no directory {out.parent}; make it, or name another one")
     problems: list[str] = []
-    made = make_report(open_run(run, problems.append))
+    opened = open_run(run, problems.append)
+    made = make_report(opened)
     if out is not None:
-        text = write_report(made, out.suffix)
+        text = write_report({**made, "problems": [one.replace(f"{opened.path}/", "") for one in problems]}, out.suffix)
         write_text(out, text, private=False)
         click.echo(f"{out}: {len(text.encode()):,} bytes", err=True)
     if in_json:

@@ -47,7 +47,10 @@ def make_report(run: Run) -> dict[str, Any]:
 
 
 def write_report(report: Mapping[str, Any], ending: str) -> str:
-    """Return the text of a file with this ending: nothing of the run is markup in it, and each figure names its source."""
+    """Return the text of a file with this ending: nothing of the run is markup in it, and each figure names its source.
+
+    `report` also has the `problems` of reading the run.
+    """
     in_html = ending == ".html"
     numbers: dict[tuple[str, str], int] = {}
 
