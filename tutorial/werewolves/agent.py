@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from game import SEER, VILLAGER, WOLF, Players, count_votes, find, write_messages
@@ -20,29 +21,25 @@ class Werewolves(Workflow):
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """The village wins if it votes the wolf out."""
         players: Players = workflow_task.task.metadata["players"]
-        self.clients = {role: tuner.as_raw_openai_sdk_client(role) for role in (WOLF, SEER, VILLAGER)}
-        wolf, seer = find(players, WOLF), find(players, SEER)
+        clients = {role: tuner.as_raw_openai_sdk_client(role) for role in (WOLF, SEER, VILLAGER)}
 
-        bitten = await self.ask(players, wolf, [name for name in players if name != wolf], BITE)
+        async def ask(name: str, alive: Iterable[str], told: str) -> str | None:
+            others = [other for other in alive if other != name]
+            messages: Any = write_messages(players[name], others, told)
+            completion = await clients[players[name]].chat.completions.create(model="tuned", messages=messages)
+            answer = (completion.choices[0].message.content or "").strip()
+            return answer if answer in others else None
+
+        wolf, seer = find(players, WOLF), find(players, SEER)
+        bitten = await ask(wolf, players, BITE)
         alive = [name for name in players if name != bitten]
-        said: str = SILENCE
-        votes: list[str | None] = []
+        said, named = SILENCE, None
         if seer in alive:
-            others = [name for name in alive if name != seer]
-            named = await self.ask(players, seer, others, f"{tell(wolf)} {NAME}")
+            named = await ask(seer, alive, f"{tell(wolf)} {NAME}")
             said = f"The seer says {named or 'nothing'}."
-            votes.append(named)
-        voters = [name for name in alive if name != seer]
-        votes += [await self.ask(players, name, [other for other in alive if other != name], f"{said} {VOTE}") for name in voters]
+        votes = [named, *[await ask(name, alive, f"{said} {VOTE}") for name in alive if name != seer]]
         won = count_votes(votes) == wolf
         return WorkflowOutput(metadata={"won": won, "bitten": bitten, "said": said, "votes": votes})
-
-    async def ask(self, players: Players, name: str, others: list[str], told: str) -> str | None:
-        """Return whom a player names; None if that is none of the others."""
-        messages: Any = write_messages(players[name], others, told)
-        completion = await self.clients[players[name]].chat.completions.create(model="tuned", messages=messages)
-        answer = (completion.choices[0].message.content or "").strip()
-        return answer if answer in others else None
 
 
 def tell(wolf: str) -> str:
