@@ -1,4 +1,4 @@
-"""Writes the demonstrations and the tasks. In the demonstrations somebody checks and answers at random."""
+"""Writes the demonstrations and the tasks. In the demonstrations somebody checks and answers, often at random."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from numbers_game import SIGNS
 
 NUMBERS = range(2, 14)
 NEW = 16
-"""Of the pairs of numbers, those that only the validation has."""
-TRAINED = 50
+"""Of the 66 pairs of numbers, those that only the validation has."""
 DEMONSTRATIONS = 300
+SENSIBLE = 0.3
+"""Share of the steps of a demonstration that try a new sign, or answer with the one that is right; the others are any."""
 STOPS = 0.4
-"""Share of the checks after which a demonstration answers."""
-HEARD = 0.8
-"""Share of the answers after a `yes` that repeat it; all others are any of the three."""
+"""Share of the other steps that answer."""
 
 Row = Mapping[str, Any]
 
@@ -32,7 +31,7 @@ def write_files(directory: Path) -> None:
     random.shuffle(pairs)
     new, known = pairs[:NEW], pairs[NEW:]
     write_rows(directory / "demos.jsonl", [play(random.choice(known), random) for _ in range(DEMONSTRATIONS)])
-    write_rows(directory / "train.jsonl", [make_task(pair, sign) for pair in known[:TRAINED] for sign in SIGNS])
+    write_rows(directory / "train.jsonl", [make_task(pair, sign) for pair in known for sign in SIGNS])
     write_rows(directory / "validation.jsonl", [make_task(pair, sign) for pair in new for sign in SIGNS])
 
 
@@ -43,24 +42,22 @@ def make_task(pair: tuple[int, int], sign: str) -> Row:
 
 
 def play(pair: tuple[int, int], random: Random) -> Row:
-    """Return a conversation that checks at random, also what has failed before, and often stops too early."""
-    sign = random.choice(list(SIGNS))
-    messages: list[Row] = [
-        {"role": "system", "content": SYSTEM_PROMPT},
-        {"role": "user", "content": make_task(pair, sign)["main_query"]},
-    ]
-    answer = None
-    for number in range(MOST_CALLS - 1):
-        tried = random.choice(list(SIGNS))
-        arguments = json.dumps({"sign": tried})
-        call = {"id": f"call_{number}", "type": "function", "function": {"name": "check", "arguments": arguments}}
+    """Return a conversation that checks and answers, often at random: it tries again what has failed, and stops too early."""
+    right = random.choice(list(SIGNS))
+    task = make_task(pair, right)
+    messages: list[Row] = [{"role": "system", "content": SYSTEM_PROMPT}, {"role": "user", "content": task["main_query"]}]
+    tried: list[str] = []
+    while True:
+        sensible = random.random() < SENSIBLE
+        known = sensible and right in tried
+        if known or len(tried) == MOST_CALLS - 1 or (not sensible and random.random() < STOPS):
+            answer = right if known else random.choice(list(SIGNS))
+            return {"messages": [*messages, {"role": "assistant", "content": answer}], "tools": [CHECK]}
+        tried.append(random.choice([sign for sign in SIGNS if not sensible or sign not in tried] or list(SIGNS)))
+        arguments = json.dumps({"sign": tried[-1]})
+        call = {"id": f"call_{len(tried)}", "type": "function", "function": {"name": "check", "arguments": arguments}}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": call["id"], "content": check(arguments, make_task(pair, sign))})
-        if random.random() < STOPS:
-            answer = tried if tried == sign and random.random() < HEARD else None
-            break
-    messages.append({"role": "assistant", "content": answer or random.choice(list(SIGNS))})
-    return {"messages": messages, "tools": [CHECK]}
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": check(arguments, task)})
 
 
 def write_rows(file: Path, rows: Iterable[Row]) -> None:
