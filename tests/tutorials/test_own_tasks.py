@@ -19,7 +19,9 @@ from harness import REPOSITORY
 from page_commands import Bash, read_blocks
 
 TUTORIALS = {"support_tickets": "tickets", "opposites": "opposites", "robot": "robot"}
-"""With the names of their runs."""
+"""With the names of their runs. They have twenty demonstrations each."""
+GALLERY = ("countdown", "frozen_lake", "werewolves")
+"""With hundreds of demonstrations; `benchmarks/gallery.py` says how far they come."""
 WHOLE = "support_tickets"
 STEPS = 30
 """Of its 120, at a learning rate that falls as much faster; the reward rises from 0.58 to 0.80."""
@@ -29,6 +31,7 @@ RUN = "astuner run --conf tune.yaml"
 MADE = shutil.ignore_patterns("launcher_record", "model", "tuned")
 ANY = re.compile("")
 TRAINS = re.compile(r"^astuner (run|warm-start)\b")
+EPOCHS = re.compile(r"(--epochs )\d+")
 STEP = re.compile(r"(--step )\d+")
 """The last one, whose episodes are shown."""
 
@@ -140,6 +143,16 @@ def test_the_commands_of_the_other_tutorials_run(name: str, follow: Follow):
     assert later
 
 
+@pytest.mark.parametrize("name", GALLERY)
+def test_the_commands_of_the_gallery_run(name: str, bash: Bash, tmp_path: Path):
+    home = Path(shutil.copytree(REPOSITORY / "tutorial" / name, tmp_path / name, ignore=MADE))
+    for command in read_blocks(home / "README.md", "bash"):
+        steps = " --set trainer_common.total_training_steps=1" if RUN in command else ""
+        bash(EPOCHS.sub(r"\g<1>1", command) + steps, home)
+    rows = read_rows(home / "launcher_record" / name / "metrics.jsonl")
+    assert [row["step"] for row in rows if "val/success/rate" in row] == [0, 1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", TUTORIALS)
@@ -149,7 +162,7 @@ def test_a_new_model_earns_most_of_the_reward(name: str, seed: int, follow: Foll
     assert tuned >= 0.8
 
 
-@pytest.mark.parametrize("name", TUTORIALS)
+@pytest.mark.parametrize("name", [*TUTORIALS, *GALLERY])
 def test_the_script_writes_the_data(name: str, bash: Bash, tmp_path: Path):
     tutorial = REPOSITORY / "tutorial" / name
     home = Path(shutil.copytree(tutorial, tmp_path / name, ignore=MADE))
@@ -159,10 +172,10 @@ def test_the_script_writes_the_data(name: str, bash: Bash, tmp_path: Path):
     assert [(home / file).read_bytes() for file in DATA] == [(tutorial / file).read_bytes() for file in DATA]
 
 
-@pytest.mark.parametrize("name", TUTORIALS)
+@pytest.mark.parametrize("name", [*TUTORIALS, *GALLERY])
 def test_no_task_of_the_validation_is_trained_or_demonstrated(name: str):
     demonstrations, tasks, new = (read_rows(REPOSITORY / "tutorial" / name / file) for file in DATA)
-    assert len(demonstrations) == 20
+    assert len(demonstrations) == 20 or name in GALLERY
     shown = {row["messages"][1]["content"] for row in demonstrations}
     known = {row["main_query"] for row in tasks}
     assert not {row["main_query"] for row in new} & (shown | known)
