@@ -24,7 +24,7 @@ import yaml
 
 TUTORIALS = Path(__file__).parents[1] / "tutorial"
 COIN = TUTORIALS / "coin.py"
-NAMES = ("support_tickets", "opposites", "robot", "learn_to_ask", "countdown", "frozen_lake", "werewolves")
+NAMES = ("support_tickets", "opposites", "robot", "learn_to_ask", "frozen_lake", "werewolves")
 WITH_PROGRAMS = ("coding_agents",)
 ROW = "{before:>8.3f}{after:>8.3f}{reward_before:>15.3f}{reward_after:>14.3f}{episodes:>10}{cpu_s:>8.0f}{minutes:>9.1f}"
 PLACE = re.compile(r"(<!-- gallery -->\n).*?(<!-- /gallery -->)", re.DOTALL)
