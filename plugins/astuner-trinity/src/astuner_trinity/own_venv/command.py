@@ -87,8 +87,7 @@ def _set_up(
         return Path(sys.prefix), None
     if dry_run:
         with tempfile.TemporaryDirectory() as work:
-            resolution = resolve_setup(candidate.name, own, request, Path(work), _say)
-        return None, resolution.packages
+            return None, resolve_setup(candidate.name, own, request, Path(work), _say).packages
     home, count = set_up(candidate.name, own, request, directory, _say)
     _say(f"done: {home} has {count} packages; `astuner run --backbone {backbone}` enters it")
     return home, None
