@@ -111,7 +111,9 @@ def test_a_class_of_a_package_of_ours_is_answered_with_what_to_install(
     assert explain_missing_package(spec) == remedy
 
 
-@pytest.mark.parametrize(("here", "remedy"), [("2.0.11", "'agentscope<2' 'mcp<2' 'openai<3'"), ("1.0.21", "'agentscope>=2'")])
+@pytest.mark.parametrize(
+    ("here", "remedy"), [("2.0.11", "'agentscope<2' 'mcp<2' 'openai<3' greenlet"), ("1.0.21", "'agentscope>=2'")]
+)
 def test_code_for_another_agentscope_is_answered_with_its_release(
     here: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,7 +59,7 @@ RUNS: Mapping[str, tuple[str, ...]] = {
 }
 """What takes a second or two."""
 REFUSED: Mapping[str, tuple[str, ...]] = {
-    "config import": ("project/tune.yaml", "--from", "nobody", "--out", "imported.yaml"),
+    "config import": ("project/tune.yaml", "--from", "acme", "--out", "imported.yaml"),
     "config memory": (*CONF, "--gpus", "1"),
     "data generate": CONF,
     "export": (PLAYED, "--out", "exported"),

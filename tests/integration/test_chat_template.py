@@ -1,4 +1,4 @@
-"""The key `model.chat_template` in a run on the quickstart's project: what is played, saved, resumed, validated and exported."""
+"""The key `model.chat_template` in a run on the quickstart's project: what is played, saved, resumed and exported."""
 
 from __future__ import annotations
 

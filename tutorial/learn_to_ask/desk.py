@@ -9,7 +9,6 @@ from astuner import WorkflowTask
 SYSTEM_PROMPT = "Book a table."
 SLOTS = {"size": ("two", "three", "four", "five", "six", "eight"), "day": ("monday", "tuesday", "friday", "saturday", "sunday")}
 MOST_ANSWERS = 4
-QUESTION_COST = 0.2
 
 Wish = dict[str, str]
 """What the guest wants, by slot."""
@@ -42,8 +41,8 @@ class Desk:
         return [{"role": "user", "content": seen}], 0.0, over, {"questions": self.questions, "booked": self.booked}
 
     async def evaluate(self) -> float:
-        """Return 1 for the right table, less a fifth for each question; asking for everything is not worth it."""
-        return max(0.0, 1.0 - QUESTION_COST * self.questions) if self.booked else 0.0
+        """Return 1 for the right table; what questions cost is the judge's."""
+        return float(self.booked)
 
     async def close(self) -> None:
         """There is nothing to release."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from desk import QUESTION_COST
-
 from astuner import WorkflowOutput, WorkflowTask
+
+QUESTION_COST = 0.2
 
 
 class Booking:

@@ -26,7 +26,7 @@ def find(players: Players, role: str) -> str:
 
 
 def count_votes(votes: Iterable[str | None]) -> str | None:
-    """Return who has to leave: whom most have named. None for a tie, and if nobody was named."""
+    """Return who has to leave: whom most have named. None for a tie, and if no player was named."""
     named = Counter(vote for vote in votes if vote is not None).most_common(2)
     tied = len(named) == 2 and named[0][1] == named[1][1]
     return named[0][0] if named and not tied else None

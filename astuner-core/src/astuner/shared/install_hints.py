@@ -42,7 +42,7 @@ def explain_missing_module(error: BaseException) -> str:
         return f". The module agentscope.tuner of AgentScope 1 needs it: {install_from_index('dspy')}"
     if name.startswith("agentscope.") and is_installed("agentscope"):
         here = version("agentscope")
-        other, wanted = (2, "'agentscope>=2'") if here.startswith("1.") else (1, "'agentscope<2' 'mcp<2' 'openai<3'")
+        other, wanted = (2, "'agentscope>=2'") if here.startswith("1.") else (1, "'agentscope<2' 'mcp<2' 'openai<3' greenlet")
         return f". AgentScope {here} is installed; if this is written for AgentScope {other}: pip install {wanted}"
     return ""
 

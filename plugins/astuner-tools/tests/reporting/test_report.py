@@ -78,7 +78,7 @@ EPISODES = [*play(0, 0.0, 0.0, 0.0, 1.0), *play(4, 1.0, 1.0, 1.0, 0.0)]
 
 
 @pytest.fixture
-def made(write_run: Any) -> Callable[..., Path]:
+def make_run(write_run: Any) -> Callable[..., Path]:
     def make(*rows: Mapping[str, Any], facts: Mapping[str, Any] = FACTS, **more: Any) -> Path:
         path = write_run("a", rows=rows, **{"settings": CONFIG, **more})
         RunDirectory(path).amend_run(**facts)
@@ -88,8 +88,8 @@ def made(write_run: Any) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def finished(made: Callable[..., Path]) -> Path:
-    return made(*ROWS, episodes=EPISODES)
+def finished(make_run: Callable[..., Path]) -> Path:
+    return make_run(*ROWS, episodes=EPISODES)
 
 
 @pytest.fixture
@@ -207,8 +207,8 @@ def test_the_best_and_the_worst_change_are_shown_with_both_answers(write: Callab
     assert "t2`" not in text
 
 
-def test_a_long_answer_is_shortened_and_says_by_how_much(made: Callable[..., Path], write: Callable[..., str]) -> None:
-    made(*ROWS, episodes=[*play(0, 0.0), *play(4, 1.0, answer="x" * 5000)])
+def test_a_long_answer_is_shortened_and_says_by_how_much(make_run: Callable[..., Path], write: Callable[..., str]) -> None:
+    make_run(*ROWS, episodes=[*play(0, 0.0), *play(4, 1.0, answer="x" * 5000)])
     assert "[... 3,812 characters ...]" in write()
 
 
@@ -220,9 +220,9 @@ def test_what_repeats_the_run_is_there_and_no_directory_of_the_machine(write: Ca
     assert "/home/ann" not in text
 
 
-def test_nothing_of_a_run_is_markup(made: Callable[..., Path], write: Callable[..., str]) -> None:
+def test_nothing_of_a_run_is_markup(make_run: Callable[..., Path], write: Callable[..., str]) -> None:
     failed = (Failure(reason=HOSTILE, detail=HOSTILE),)
-    made(
+    make_run(
         *ROWS,
         facts={**FACTS, "backbone": HOSTILE, "seed": HOSTILE},
         episodes=[
@@ -318,9 +318,9 @@ NO_PAIR = "No task was played in a first and in a later validation"
     ],
 )
 def test_an_odd_run_has_a_sentence_for_what_it_lacks(
-    made: Callable[..., Path], write: Callable[..., str], rows: list[Any], more: dict[str, Any], sentences: list[str]
+    make_run: Callable[..., Path], write: Callable[..., str], rows: list[Any], more: dict[str, Any], sentences: list[str]
 ) -> None:
-    path = made(*rows, **more)
+    path = make_run(*rows, **more)
     if more.get("facts", {}).get("backbone") == "gepa":
         (path / "prompts.json").write_text("{}")
     text = re.sub(r" \[\d+\]", "", write("md"))
@@ -331,8 +331,8 @@ def test_an_odd_run_has_a_sentence_for_what_it_lacks(
     ElementTree.fromstring(write("html"))
 
 
-def test_a_run_that_another_process_holds_is_under_way(made: Callable[..., Path], write: Callable[..., str]) -> None:
-    held = RunDirectory(made(*ROWS, episodes=EPISODES, status="running", facts={**FACTS, "attempts": []}))
+def test_a_run_that_another_process_holds_is_under_way(make_run: Callable[..., Path], write: Callable[..., str]) -> None:
+    held = RunDirectory(make_run(*ROWS, episodes=EPISODES, status="running", facts={**FACTS, "attempts": []}))
     held.open()
     text = write()
     assert "A model is being tuned" in text
@@ -340,17 +340,17 @@ def test_a_run_that_another_process_holds_is_under_way(made: Callable[..., Path]
     held.close()
 
 
-def test_a_run_that_has_begun_has_no_validation_yet(made: Callable[..., Path], write: Callable[..., str]) -> None:
-    held = RunDirectory(made(status="running", facts={**FACTS, "attempts": []}))
+def test_a_run_that_has_begun_has_no_validation_yet(make_run: Callable[..., Path], write: Callable[..., str]) -> None:
+    held = RunDirectory(make_run(status="running", facts={**FACTS, "attempts": []}))
     held.open()
     assert "There is no validation yet" in write()
     held.close()
 
 
 def test_a_finished_run_without_metrics_does_not_say_that_it_made_no_step(
-    made: Callable[..., Path], write: Callable[..., str]
+    make_run: Callable[..., Path], write: Callable[..., str]
 ) -> None:
-    made(status="finished")
+    make_run(status="finished")
     assert "The run has finished. No training step is in its metrics." in write()
 
 
@@ -369,25 +369,25 @@ def test_a_damaged_run_is_read_as_far_as_it_goes(finished: Path, cli: Cli, tmp_p
     assert "after step 4" in text
 
 
-def test_validations_that_are_equal_are_not_called_chance(made: Callable[..., Path], write: Callable[..., str]) -> None:
-    made(*ROWS, episodes=[*play(0, 0.5, 0.5), *play(4, 0.5, 0.5)])
+def test_validations_that_are_equal_are_not_called_chance(make_run: Callable[..., Path], write: Callable[..., str]) -> None:
+    make_run(*ROWS, episodes=[*play(0, 0.5, 0.5), *play(4, 0.5, 0.5)])
     text = write()
     assert "No task has changed." in text
     assert "chance" not in text
 
 
-def test_metrics_without_their_episodes_say_so(made: Callable[..., Path], write: Callable[..., str]) -> None:
-    made(*ROWS)
+def test_metrics_without_their_episodes_say_so(make_run: Callable[..., Path], write: Callable[..., str]) -> None:
+    make_run(*ROWS)
     text = write()
     assert "The episodes of both are not stored, so they cannot be compared task by task." in text
     assert NO_PAIR in text
 
 
-def test_failures_are_counted_by_reason_with_an_example(made: Callable[..., Path], write: Callable[..., str]) -> None:
+def test_failures_are_counted_by_reason_with_an_example(make_run: Callable[..., Path], write: Callable[..., str]) -> None:
     late = (Failure(reason="timeout", detail="too slow"),)
     episodes = [evolve(episode(at, task="b", step=1), output=None, verdict=None, samples=(), failures=late) for at in range(3)]
     episodes.append(episode(3, None, task="b", step=1).with_verdict(Unjudged(reason="judge_error", detail="KeyError: 'price'")))
-    made(train(1), episodes=episodes)
+    make_run(train(1), episodes=episodes)
     text = re.sub(r" \[\d+\]", "", write())
     assert "| `timeout` | train | 3 of 4 | train/1/b/2 | `too slow` |" in text
     assert "| `judge_error` | train | 1 of 4 | train/1/b/3 | `KeyError: 'price'` |" in text
@@ -414,7 +414,7 @@ def test_a_run_of_the_backbone_debug_has_a_report(cli: Cli, tmp_path: Path) -> N
     ("out", "message"),
     [
         ("report.pdf", "the name must end in .html or .md"),
-        ("nowhere/report.md", "there is no directory nowhere; make it, or name another one"),
+        ("nowhere/report.md", "there is no directory nowhere; make it, or name another"),
         (None, "give --out FILE.html, --out FILE.md or --json"),
     ],
 )

@@ -299,6 +299,7 @@ class TemplateRenderer:
                 f"{self._key}: the chat template of '{self.tokenizer.name_or_path}' cannot render a user and an assistant "
                 f"message: {error}. Repair it."
             ) from error
+        # Of a model's own template each request says so: what it was made for may be images, or parts of messages.
         if PROBE not in text and self._key != "model.path":
             raise AstunerError(f"{self._key}: the chat template shows no answer of the assistant. Repair it, or give another.")
         after = self._drop_frames(text.partition(PROBE)[2])

@@ -29,7 +29,6 @@ def read_chat_template(value: str, config_dir: Path) -> str:
 def explain_bad_template(text: str) -> str | None:
     """Return why a template cannot be used, in a sentence with a remedy; None if nothing is wrong with its form."""
     if _is_path(text):
-        # A long text is no name of a file: `Path.is_file` would raise.
         why = "it is not a template of Jinja in UTF-8: nothing is put in" if os.path.isfile(text) else "there is no such file"
         return f"{text[:LONGEST_SHOWN]}: {why}. Give the file of a template, such as ./chat_template.jinja, or its text."
     if find_spec("jinja2") is None:

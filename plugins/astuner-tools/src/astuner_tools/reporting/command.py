@@ -37,7 +37,7 @@ def report(run: str, out: Path | None, in_json: bool) -> None:
     if out is not None and out.suffix not in LAYOUTS:
         raise UsageError(f"--out {out}: the name must end in .html or .md")
     if out is not None and not out.parent.is_dir():
-        raise UsageError(f"--out {out}: there is no directory {out.parent}; make it, or name another one")
+        raise UsageError(f"--out {out}: there is no directory {out.parent}; make it, or name another")
     problems: list[str] = []
     opened = open_run(run, problems.append)
     made = make_report(opened)
